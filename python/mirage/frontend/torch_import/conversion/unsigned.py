@@ -128,6 +128,4 @@ def _are_kept(call: Call, end: int) -> bool:
     that the type does not have, unless the result is a float, as it is with a fraction."""
     numbers = (x for x in call.args if isinstance(x, int | float) and not isinstance(x, bool))
     floats = all(r is not None and not r.dtype.is_integer for r in call.results)
-    return all(
-        (0 <= x < end and x == int(x)) or (floats and isinstance(x, float)) for x in numbers
-    )
+    return all((0 <= x < end and x == int(x)) or (floats and isinstance(x, float)) for x in numbers)

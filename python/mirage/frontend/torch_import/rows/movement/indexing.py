@@ -154,13 +154,7 @@ def _gather(b: Lowering, c: Call) -> Value:
 
 def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     """Return, from each line of ``x`` along ``dim``, the elements that its indices select."""
-    rank = len(x.shape)
-    return elements_along(b, x, dim, index)
-
-
-def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
-    """Return, from each line of ``x`` along ``dim``, the elements that its indices select."""
-    rank = len(x.shape)
+    whole, rank = x, len(x.shape)
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
@@ -174,7 +168,7 @@ def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
         every = tuple(range(rank))
         own = not_repeated(b, index)
         where = [Index(every, own) if d == dim else Index((d,)) for d in every]
-        return picked_elements(b, x, where, index.shape)
+        return picked_elements(b, whole, where, index.shape)
     lines = tuple(index.shape[d] for d in kept)
 
     def place_along(i: int, d: int) -> Value:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from mirage.frontend.torch_import.rows.elements.comparisons import choose, truth
 from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.indexing import elements_along
+from mirage.frontend.torch_import.rows.movement.several_indices import is_moved_by_formulas
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
@@ -60,7 +61,9 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
         ReduceFn.MAX, places, (-1,), False
     )  # no larger than the largest, as is known
     places = b.typed(places, DType.I64)
-    if line.dtype.is_integer:  # kernels add up floats, and look up all integers
+    if line.dtype.is_integer and is_moved_by_formulas(
+        b, line
+    ):  # sums of integers are a kernel each
         values = elements_along(b, line, len(line.shape) - 1, places)
     else:
         values = _picked(b, has, b.reshape(line, here.shape))
