@@ -122,7 +122,11 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in (*sums, *indices))
 
+    moves = not roles and _reorders(sequences)
+
     def useful(a: str, b: str) -> bool:
+        if moves:  # tiles of two dimensions have more elements
+            return True
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
         if any(a in side and b in side for side in sides):
             return True
@@ -152,6 +156,16 @@ def find_merges(
         if len(views) == len({tensor for tensor, _ in views}):
             return merges
     return Merges(split=False)
+
+
+def _reorders(sequences: Sequence[Sequence[str]]) -> bool:
+    """Return whether two tensors have their common axes in different orders."""
+    first, *others = sequences
+    for s in others:
+        common = {*first} & {*s}
+        if [a for a in first if a in common] != [a for a in s if a in common]:
+            return True
+    return False
 
 
 def _index_axes(problem: KernelProblem, reads: Sequence[InAtom]) -> list[set[str]]:
