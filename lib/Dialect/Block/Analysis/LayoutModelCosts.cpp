@@ -70,13 +70,9 @@ static double getLoadCost(Value value, const LinearLayout &layout) {
          getNarrowLoadCost(layout, bytes, along, aligned);
 }
 
-/// The bytes of an element that layouts for stores are made for: floats are mostly stored as
-/// halves. Tiles of floats may hold integers, which are stored in their own type.
+/// The bytes of an element that is stored: tiles of f32 hold numbers of any type.
 static int64_t getStoredBytes(Type tensor) {
-  auto type = cast<RankedTensorType>(tensor);
-  if (!type.getElementType().isInteger())
-    return 2;
-  return std::max<int64_t>(type.getElementTypeBitWidth() / 8, 1);
+  return std::max<int64_t>(cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8, 1);
 }
 
 /// Work of an op on a tile, other than to read and write it.

@@ -57,13 +57,9 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     here = b.reshape(rank, (*rank.shape[:-1], 1, size))
     has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
     places = b.binary(BinaryFn.KEEP, has, b.typed(iota(b, (size,), 0), DType.F32))
-    places = b.reduced(
-        ReduceFn.MAX, places, (-1,), False
-    )  # no larger than the largest, as is known
-    places = b.typed(places, DType.I64)
-    if line.dtype.is_integer and is_moved_by_formulas(
-        b, line
-    ):  # sums of integers are a kernel each
+    # the maximum is known to be no larger than the largest place, which a sum is not
+    places = b.typed(b.reduced(ReduceFn.MAX, places, (-1,), False), DType.I64)
+    if count == size and line.dtype.is_integer and is_moved_by_formulas(b, line):
         values = elements_along(b, line, len(line.shape) - 1, places)
     else:
         values = _picked(b, has, b.reshape(line, here.shape))
