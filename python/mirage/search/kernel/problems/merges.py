@@ -122,7 +122,7 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in (*sums, *indices))
 
-    moves = not roles and _reorders(sequences)
+    moves = len(atoms) == len(reads) == 1 and _reorders(sequences)  # a copy, in another order
 
     def useful(a: str, b: str) -> bool:
         if moves:  # tiles of two dimensions have more elements
