@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -139,8 +139,18 @@ def find_merges(
                 continue
             if together(a, b) and useful(a, b):
                 after[a] = b
+    groups = _named(after, set(problem.table.sizes))
+    # a tensor has one view, however often it is read
+    for merges in (Merges(groups), Merges()):
+        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
+        if len(views) == len({tensor for tensor, _ in views}):
+            return merges
+    return Merges(split=False)
+
+
+def _named(after: Mapping[str, str], taken: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of axes that come one ``after`` the other, by names that are not taken."""
     groups: dict[str, tuple[str, ...]] = {}
-    taken = set(problem.table.sizes)
     for a in sorted(set(after) - set(after.values())):
         group = [a]
         while group[-1] in after:
@@ -150,12 +160,7 @@ def find_merges(
             name += "_"
         taken.add(name)
         groups[name] = tuple(group)
-    # a tensor has one view, however often it is read
-    for merges in (Merges(groups), Merges()):
-        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
-        if len(views) == len({tensor for tensor, _ in views}):
-            return merges
-    return Merges(split=False)
+    return groups
 
 
 def _reorders(sequences: Sequence[Sequence[str]]) -> bool:
