@@ -162,9 +162,9 @@ def compare_several(
     candidates: Sequence[int],
     scale: float,
 ) -> dict[int, Difference | None]:
-    """Return the difference of each of several candidates on given inputs, where the reference gives
-    numbers; nothing if it does so nowhere. Candidates are counted from 0; the first graph is the
-    reference. ``scale`` is the scale of the inputs."""
+    """Return the difference of each of several candidates on given inputs, where the reference
+    gives numbers; nothing if it does so nowhere. Candidates are counted from 0; the first graph is
+    the reference. ``scale`` is the scale of the inputs."""
     expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
     defined = [np.isfinite(x) for x in expected]
     if not any(d.any() or not d.size for d in defined):
