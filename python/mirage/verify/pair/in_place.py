@@ -56,16 +56,21 @@ def in_place(
 ) -> Verdict:
     """Return the verdict on two programs whose inputs ``contents`` are known. They are compared
     with these contents if nothing was shown for arbitrary numbers in their place, or if a candidate
-    is not defined for all of those."""
+    is not defined for all of those. If it gave no number somewhere, it may name elements of rows
+    there that do not exist, and be equal everywhere else."""
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
-    if not open_ or not options.prove:
+    seen = verdict.witness
+    no_number = seen is not None and not math.isfinite(seen.actual) and math.isfinite(seen.expected)
+    if not (open_ or no_number) or not options.prove:
         return verdict
     budget = budget or Budget()
     first, second, constants = constants_read(reference, candidate)
     rows, given = None, (first, second, contents, options, verdict.seed)
-    if verdict.kind is Kind.UNKNOWN:
+    if verdict.kind is Kind.UNKNOWN or no_number:
         rows = budget.attempt("both by rows", lambda: by_rows(*given))
     proof = None if rows is None else rows.proof
+    if no_number and (rows is None or not rows.places):
+        return verdict
     if proof is None:
         proof = _proof(first, second, verdict, contents, budget)
     if proof is None or not proof.holds:
