@@ -11,8 +11,8 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.problem import Solution
 
 WRITTEN = 4
-"""The number of ways to compute a kernel that are written; ways that do the same work count once, and
-those that take longer than :data:`WRONG` times their estimates do not count."""
+"""The number of ways to compute a kernel that are written; ways that do the same work count once,
+and those that take longer than :data:`WRONG` times their estimates do not count."""
 WRONG, MOST_WRITTEN = 1.25, 8
 """The factor from which on an estimate was wrong, and the number of ways that are written with
 those: several may be wrong alike."""
