@@ -11,6 +11,7 @@ from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_b
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Contraction,
+    Elementwise,
     Launch,
     Load,
     Loop,
@@ -44,6 +45,7 @@ class BlockAnalysis:
         """The value that a loop accumulates, by the loop's result."""
         self.stepped: set[Value] = set()
         """Values that differ from step to step of a loop."""
+        self._found: dict[tuple[Op, float], tuple[list[WarpGrid], bool]] = {}
         self._find(launch.body.ops, 1, frozenset())
         # Rows of up to 8 fit the narrow side of the instruction unless they are contracted.
         narrow = all(
@@ -111,6 +113,21 @@ class BlockAnalysis:
         return frozenset(x for x in left if x not in self.stepped and not self.loaded(x))
 
     @cached_property
+    def of_factors(self) -> set[Value]:
+        """The tiles from which factors of products are computed element by element: all of them
+        have the rows that an instruction reads."""
+        found: set[Value] = set()
+        left = [v for op in self.matmuls for v in op.operands]
+        while left:
+            op = self.definitions.get(value := left.pop())
+            if isinstance(op, Elementwise):
+                left += (v for v in op.operands if v.shape[-2:] == value.shape[-2:])
+            elif isinstance(op, Rearrangement):
+                left += op.operands
+            found.add(value)
+        return found
+
+    @cached_property
     def computed_with(self) -> set[Value]:
         """The values that ops other than products read in registers. (Products read shared memory,
         rows or columns first.)"""
@@ -154,6 +171,11 @@ class BlockAnalysis:
         """Return the ways in which warps may share a matmul, the best first, and whether its
         operands may change warps before it.
         """
+        if (op, slack) not in self._found:
+            self._found[op, slack] = self._grids(op, slack)
+        return self._found[op, slack]
+
+    def _grids(self, op: Matmul, slack: float) -> tuple[list[WarpGrid], bool]:
         if self.launch.schedule.warpgroups:  # their operands stay in shared memory
             return [WarpGrid(self.warps, 1, 1)], False
         product, before = self.product(op), self.before(op)

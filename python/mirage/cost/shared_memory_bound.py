@@ -280,7 +280,8 @@ class _Planner(BlockAnalysis):
                 return 0
             wide = [n for n in load.result.shape if n > 1][-2:]
             rows, cols = (1, 1, *wide)[-2:]
-            rows, cols = self._spread(rows), self._spread(cols)
+            rows = self.padded(rows) if load.result in self.of_factors else self._spread(rows)
+            cols = self._spread(cols)
         else:
             rows, cols = self.padded(shape[0]), self._padded_columns(load, shape[1])
         row = cols * width

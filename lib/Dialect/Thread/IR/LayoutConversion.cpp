@@ -69,7 +69,17 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
   return plan;
 }
 
+/// The elements between rows. Threads that have neighbours of a column write them one by one, their
+/// lanes several rows apart: to different banks only if a row has an odd number of words.
+static int64_t getExchangePad(FragmentType fragment) {
+  const LinearLayout &layout = fragment.getLinearLayout();
+  if (layout.contiguous(0) == 1 || layout.contiguous(1) > 1)
+    return mirage::exchangePad;
+  unsigned bits = fragment.getElementType().getIntOrFloatBitWidth();
+  return std::max<int64_t>(32 / bits, 1);
+}
+
 SharedType mirage::thread::getExchangeType(FragmentType fragment) {
   return SharedType::get(fragment.getShape(), fragment.getElementType(), /*swizzle=*/0,
-                         /*pad=*/exchangePad);
+                         getExchangePad(fragment));
 }
