@@ -60,7 +60,7 @@ def held_differences(
             break
         for scale in _SCALES:
             active = [n for n, (difference, _) in found.items() if difference is None]
-            differences: Mapping[int, Difference] = {}
+            differences: Mapping[int, Difference | None] = {}
             for way in ways:
                 drawn = draw_inputs(reference, sample, rng, scale, within=way)
                 inputs = with_contents(drawn, sample, contents)
