@@ -290,7 +290,9 @@ class _Planner(BlockAnalysis):
         swizzle = _target.shared_swizzle(rows, row)
         if is_skewed:
             stride = load.operands[0].shape[-1] * width
-            row += max(_target.skewed_pad(row, stride, in_runs) for in_runs in (False, True))
+            runs = _target.RUN_ELEMENTS * self.launch.schedule.warps
+            ways = (False, True) if cols % runs == 0 else (False,)
+            row += max(_target.skewed_pad(row, stride, in_runs) for in_runs in ways)
         return slots * round_up(rows * row, _target.shared_alignment(swizzle, is_skewed))
 
     @cached_property
