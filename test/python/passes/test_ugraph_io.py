@@ -49,6 +49,7 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.workloads import all_workloads, get
+from thorough import some_of
 
 WORKLOADS = [w.name for w in all_workloads() if "bs8" not in w.name and "bs16" not in w.name]
 
@@ -62,7 +63,7 @@ def round_trip(graph: KernelGraph, form: str | None = None) -> KernelGraph:
     return read.graph
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", some_of(WORKLOADS, 2))
 def test_workloads(name: str) -> None:
     graph = get(name).graph()
     round_trip(graph, "reference")
