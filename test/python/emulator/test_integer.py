@@ -10,7 +10,6 @@ import pytest
 from emulator_support.harness import elementwise, stated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from thorough import some_of
 
 _REG = {2: "%h", 4: "%r", 8: "%d"}
 _DTYPE = {
@@ -80,7 +79,7 @@ BINARY: dict[str, Callable[[int, int, int], int]] = {
 
 
 @pytest.mark.parametrize("kind", list(_DTYPE))
-@pytest.mark.parametrize("name", some_of(list(BINARY), 2))
+@pytest.mark.parametrize("name", list(BINARY))
 @settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_binary(name: str, kind: str, data: st.DataObject) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.semantics.ugraph import Elementwise, External
 from mirage.transforms.partition.exact_integers import integers_as_calls
-from thorough import some_of
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -140,7 +139,7 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(ROWS, 2))
+@pytest.mark.parametrize("name", ROWS)
 def test_rows(name: str) -> None:
     program, inputs = ROWS[name]
     check(program, *inputs)
