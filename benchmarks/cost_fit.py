@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from mirage.cost.first_bytes import after_another
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.kernel_time import estimate
 from mirage.cost.target import Target, target_for
@@ -89,7 +90,7 @@ class Measured:
         time = estimate(self.features, target)["time"]
         total = np.bincount(self.owner, weights=np.minimum(time, 1e5), minlength=len(self.labels))
         kernels = np.bincount(self.owner, minlength=len(self.labels))
-        return total + target.combine * (kernels - 1)
+        return total + after_another(target) * (kernels - 1)
 
 
 def needed(data: dict[str, Any]) -> dict[str, Any]:

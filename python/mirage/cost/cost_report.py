@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from mirage.cost.target import Target
-
 
 @dataclass(frozen=True)
 class CostReport:
@@ -40,12 +38,13 @@ class CostReport:
         return {**own, "bound": self.bound, "parts": [p.to_json() for p in self.parts]}
 
     @staticmethod
-    def sequence(parts: tuple[CostReport, ...], target: Target) -> CostReport:
-        """Return the cost of kernels that run one after the other."""
+    def sequence(parts: tuple[CostReport, ...], between: float) -> CostReport:
+        """Return the cost of kernels that run one after the other, each but the first of which
+        takes ``between`` µs more than by itself."""
         if len(parts) == 1:
             return parts[0]
         return CostReport(
-            time=sum(p.time for p in parts) + target.combine * max(0, len(parts) - 1),
+            time=sum(p.time for p in parts) + between * max(0, len(parts) - 1),
             launches=sum(p.launches for p in parts),
             dram=sum(p.dram for p in parts),
             l2=sum(p.l2 for p in parts),

@@ -20,6 +20,7 @@ from example_programs.search_programs import (
 )
 from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
+from mirage.cost.first_bytes import after_another
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import regrouped
@@ -98,7 +99,7 @@ def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> No
     least, _ = every.partitions.cheapest(known=True)
     found = plan_search(program, known=kernels)
     best = found.plans()[0].time(H200)
-    assert best == pytest.approx(least - H200.combine)
+    assert best == pytest.approx(least - after_another(H200))
     assert floor == len(every.cuts.parts)  # the bounds were ones
     assert found.report.kernels <= every.report.kernels
 
@@ -198,7 +199,7 @@ def test_what_is_stored_for_one_kernel_may_be_shared_by_others() -> None:
     program = get("rms_qkv_m8").graph()
     apart = superoptimize(program, H200, limits).candidates[0]
     together = superoptimize(program, H200).candidates[0]
-    assert together.cost.time < 0.9 * apart.cost.time
+    assert together.cost.time < 0.95 * apart.cost.time
 
 
 SIZES = Layer(64, 4, 2, 16, 128, cached=48)
@@ -297,7 +298,7 @@ def test_the_search_leaves_what_is_hardly_better_and_more_of_it_after_half_of_it
 def test_kernels_of_plans_that_are_hardly_better_are_not_solved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    program = get("rms_qkv_m8").graph()
+    program = get("lora_swiglu_m8").graph()
     found = superoptimize(program, H200)
     monkeypatch.setattr(plans, "NEARLY", 1.0)
     patient = superoptimize(program, H200)

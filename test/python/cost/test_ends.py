@@ -1,0 +1,60 @@
+"""What nothing is beside at the ends of blocks, and kernels that follow others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from mirage.cost import A100, H200, KernelFeatures, estimate
+from mirage.cost.ends import GAP, STORED
+from mirage.cost.first_bytes import after_another
+
+
+def product(blocks: float, **other: float) -> KernelFeatures:
+    """Warps that multiply tiles of 64 KB of weights in a loop of eight steps."""
+    given = {"stages": 4.0, "steps": 8.0, "mma_step": 2e5, **other}
+    return KernelFeatures(
+        blocks=blocks, warps=4.0, load_step=8192.0, shared_step=8192.0,
+        dram_read=65536.0 * blocks, **given,
+    )  # fmt: skip
+
+
+def time(features: KernelFeatures) -> float:
+    return float(estimate(features, H200)["time"])
+
+
+def test_blocks_that_start_together_store_together() -> None:
+    """A MB of sums: 0.3 µs behind all that was loaded, and as much in one wave of few blocks."""
+    for blocks in (32.0, 128.0):
+        stored = time(product(blocks, dram_write=1e6)) - time(product(blocks))
+        assert stored == pytest.approx(1e6 / (STORED * H200.l2_bytes), rel=0.1)
+
+
+def test_blocks_of_many_waves_store_beside_loads() -> None:
+    many = 100.0 * H200.sms
+    stored = time(product(many, dram_write=1e8)) - time(product(many))
+    assert stored < 0.75 * 1e8 / (STORED * H200.l2_bytes)
+
+
+def test_an_sm_loads_nothing_between_blocks_that_are_alone() -> None:
+    """One block of an SM at a time, in three waves: twice the gap more than the bytes take."""
+    alone = {"steps": 1.0, "stages": 1.0, "mma_step": 0.0, "mma_once": 2e5, "shared_once": 150e3}
+    one, three = (time(product(n * H200.sms, **alone)) for n in (1.0, 3.0))
+    assert three - 3.0 * one > 2.0 * GAP * H200.latency - 3.0 * (H200.launch + 2 * H200.latency)
+    crowd = {**alone, "shared_once": 30e3}
+    assert time(product(3.0 * H200.sms, **crowd)) < three - GAP * H200.latency
+
+
+def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
+    assert after_another(H200) == pytest.approx(H200.combine - H200.launch - 0.6 * H200.latency)
+    assert after_another(A100) == A100.combine > 0
+    late = replace(H200, abilities=H200.abilities - {"dependent_launch"})
+    assert after_another(late) == H200.combine > 0
+
+
+def test_what_is_in_l2_arrives_before_it_is_computed_with() -> None:
+    """Parts of sums that a kernel has just stored: twice as many take as much longer as L2 does."""
+    hot = KernelFeatures(blocks=256.0, warps=2.0, stages=1.0, load_once=8192.0, alu_once=1e3)
+    twice = replace(hot, load_once=16384.0)
+    longer = estimate(twice, H200)["l2"] - estimate(hot, H200)["l2"]
+    assert time(twice) - time(hot) == pytest.approx(float(longer), rel=0.05)
