@@ -12,11 +12,11 @@ from mirage.cost.first_bytes import after_another
 
 def product(blocks: float, **other: float) -> KernelFeatures:
     """Warps that multiply tiles of 64 KB of weights in a loop of eight steps."""
-    given = {"stages": 4.0, "steps": 8.0, "mma_step": 2e5, **other}
-    return KernelFeatures(
-        blocks=blocks, warps=4.0, load_step=8192.0, shared_step=8192.0,
-        dram_read=65536.0 * blocks, **given,
+    looped = KernelFeatures(
+        blocks=blocks, steps=8.0, warps=4.0, stages=4.0, load_step=8192.0, shared_step=8192.0,
+        dram_read=65536.0 * blocks, mma_step=2e5,
     )  # fmt: skip
+    return replace(looped, **other)
 
 
 def time(features: KernelFeatures) -> float:

@@ -51,7 +51,7 @@ same value takes."""
 NEARLY, NEARLY_LATE = 0.99, 0.97
 """The search drops plans whose bounds are no better than this share of the best one, always and
 after half of the plans that it may examine. Predictions are not as exact as that."""
-ENOUGH = 0.4
+ENOUGH = 0.45
 """After this many kernels for each plan that it may examine, the search accepts a plan that is
 still the best one at the next smaller doubt."""
 WORTH_KNOWING = 1.5
@@ -212,17 +212,19 @@ class PlanSearch:
         region = self._region(part)
         picks = self._solve(region)
         self._solved.add(part)
-        cost = step_time(picks[0]) + after_another(target) if picks else inf
+        between = after_another(target)
+        cost = step_time(picks[0]) + between if picks else inf
         if not picks and len(part.nodes) == 1 and not self._inside(part):
             # nothing smaller computes the value: the ops themselves, each a kernel of its own
-            cost = self.program.unfused(region.graph) + after_another(target)
+            cost = self.program.unfused(region.graph) + between
             self.partitions.settle(part, cost)
             return cost
 
         def larger(other: Part) -> float:
             left = self._region(other).graph.inputs
             saved = sum(v.type.bytes for v in region.graph.inputs if v not in left)
-            return RELIEF * cost - 2.0 * saved / target.dram_bytes
+            least = RELIEF * (cost - between) - 2.0 * saved / target.dram_bytes
+            return least + between
 
         self.partitions.settle(part, cost)
         self.partitions.raise_larger(part, larger)
