@@ -205,6 +205,7 @@ SUBJECTS: dict[str, Subject] = {
         lambda x, i: norm(x[i]), (TABLE,), nothing_read, from_the_end=True,
         tolerance=1e-5,
     ),
+    "rows_alone": Subject(lambda x, i: x[i], (TABLE,), nothing_read, from_the_end=True),
     "projected": Subject(
         lambda w, p, i: F.embedding(i, w) @ p, (TABLE, (WIDTH, 16)), nothing_read, half=True,
         tolerance=1e-2,

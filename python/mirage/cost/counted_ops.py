@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -46,6 +46,7 @@ class Facts:
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
     computed_with: set[Value]  # what other ops than products read
+    multiplied: set[Value]  # results of products, and what is computed from these
     tables: Mapping[Value, float]  # the bytes of the tables of which parameters are rows
 
     def operands(self, op: Matmul) -> Operands:
@@ -79,6 +80,15 @@ def tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
     for op in all_ops(launch.body.ops):
         own = params.intersection(op.operands) or isinstance(op, Movement)
         if own and not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
+
+
+def computed_from(launch: Launch, products: Iterable[Op]) -> set[Value]:
+    """Return the results of products, and the values that are computed from these."""
+    found = {result for op in products for result in op.results}
+    for op in all_ops(launch.body.ops):
+        if not found.isdisjoint(op.operands):
             found.update(op.results)
     return found
 
@@ -185,7 +195,9 @@ def _count(
             _count_product(account, op, in_loop, shared.get(op, 1), facts)
         case Contraction():
             (x,) = op.operands
-            account.reduce(float(x.type.size), size, in_loop, _across(x, op.over[0]))
+            across = _across(x, op.over[0])
+            rows = across or x in facts.multiplied
+            account.reduce(float(x.type.size), size, in_loop, across, rows)
         case Cumulation():
             rows = size / op.result.shape[op.along]
             account.cumulate(size, rows, in_loop, _across(op.result, (op.along,)))

@@ -9,7 +9,7 @@ from math import prod
 
 from mirage.cost.accountant import Accountant
 from mirage.cost.contiguous_runs import contiguous_run, run_gap
-from mirage.cost.counted_ops import Counter, Facts, exact_values, tiles_of
+from mirage.cost.counted_ops import Counter, Facts, computed_from, exact_values, tiles_of
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.loop_trips import steps_of, trips_of
 from mirage.cost.read_again import Readings
@@ -97,6 +97,7 @@ def _features(
             tiles_of(launch, lambda tensor: tensor.dtype.is_eight_bits),
             tiles_of(launch, lambda _: True),
             estimated.computed_with,
+            computed_from(launch, estimated.matmuls),
             _of_params(launch, dict(tables)),
         ),
         taken,

@@ -12,12 +12,10 @@ from mirage.pipeline.compile.own_ops import kernels_of
 from mirage.pipeline.options import NothingFoundError
 from mirage.pipeline.progress import Progress
 from mirage.pipeline.result import Finalist
-from mirage.pipeline.select import ranking
+from mirage.pipeline.select import compilable, ranking
 from mirage.semantics.alternatives import Alternatives, replaced
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph
-from mirage.transforms.gathered_copies import with_copied_rows
-from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import as_calls
 
 
@@ -89,7 +87,7 @@ class Chooser:
             return next(filter(self._is_right, programs), None) or as_calls(op.programs[0])
 
         graph = replaced(verified, program)
-        return fused(with_copied_rows(graph, self.compiler.target))
+        return compilable(graph, self.compiler.target)
 
     def _is_right(self, program: KernelGraph) -> bool:
         """Return whether a part's program compiles and none of its kernels is wrong."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from mirage.search import (
     Watch,
 )
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
+from mirage.semantics.positions import Lookup, index_ranks, looked_up
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure
 from mirage.transforms import stabilize
@@ -50,13 +52,17 @@ def add_candidates(
     ops: list[Op] = []
     results: list[SearchResult] = []
     known: dict[str, Alternatives] = {}
-    for step in parts_to_search(graph):
+    steps = parts_to_search(graph)
+    made = looked_up(steps)
+    for step in steps:
         if not isinstance(step, Part):
             ops.append(step)
             continue
-        found = known.get(key := signature(step.graph))
+        lookups = {i: made[v] for i, v in enumerate(step.graph.inputs) if v in made}
+        key = f"{signature(step.graph)} {sorted(index_ranks(lookups).items())}"
+        found = known.get(key)
         if found is None:
-            _, result = search_part(step.graph, target, limits, executor, watch)
+            _, result = search_part(step.graph, target, limits, executor, watch, lookups=lookups)
             results.append(result)
             known[key] = side_by_side(step.graph, result)
             ops.append(known[key])
@@ -76,10 +82,11 @@ def search_part(
     executor: Executor | None = None,
     watch: Watch | None = None,
     planners: Planners | None = None,
+    lookups: Mapping[int, Lookup] = {},
 ) -> tuple[Planner, SearchResult]:
     """Search a program without external calls. Return the search itself, which can be continued,
     and its result. ``planners`` are those of a search of the same program within other limits; they
-    are continued, and new ones are added."""
+    are continued, and new ones are added. ``lookups`` are inputs that kernels will look up."""
     limits = limits or SearchLimits()
     known: Planners = {} if planners is None else planners
 
@@ -87,7 +94,9 @@ def search_part(
         within = replace(limits, budget=seconds)
         if stable in known:
             return known[stable], known[stable].go_on(within, executor)
-        planner = known[stable] = Planner(graph, target, within, executor, watch, stable=stable)
+        planner = known[stable] = Planner(
+            graph, target, within, executor, watch, stable=stable, rows=index_ranks(lookups)
+        )
         return planner, planner.run()
 
     end = time.perf_counter() + limits.budget

@@ -12,6 +12,7 @@ from mirage.semantics.alternatives import Alternatives, inlined, kept_of, origin
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms.gathered_copies import with_copied_rows
 from mirage.transforms.lookups import fused
+from mirage.transforms.streams_first import with_streams_first
 
 
 def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
@@ -51,7 +52,13 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
         without += not ranked
         return ranked[min(skip, len(ranked) - 1)][1] if ranked else 0
 
-    return fused(with_copied_rows(inlined(graph, choose), target)), without
+    return compilable(inlined(graph, choose), target), without
+
+
+def compilable(graph: KernelGraph, target: Target) -> KernelGraph:
+    """Return chosen kernels as they are compiled: with their lookups, in the order in which they
+    run."""
+    return with_streams_first(fused(with_copied_rows(graph, target)))
 
 
 def keep_cheapest(graph: KernelGraph, target: Target, count: int) -> tuple[KernelGraph, int]:

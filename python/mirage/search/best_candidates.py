@@ -19,6 +19,7 @@ from mirage.search.kernel.workers import Region
 from mirage.search.program.parts import Program
 from mirage.search.program.plans import Kept, Plan, Step, step_time
 from mirage.search.program.shared_views import without_round_trips
+from mirage.search.program.sums_and_readers import SumsAndReaders
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
@@ -86,6 +87,7 @@ class Candidates:
     target: Target
     solver: KernelSolver
     program: Program
+    sums: SumsAndReaders
 
     def best(self, plans: list[Plan]) -> list[Candidate]:
         """Return the cheapest distinct combinations over all plans, written and ranked by their
@@ -109,7 +111,7 @@ class Candidates:
         picks: dict[Value, Pick] = {}
         made: set[Value] = set()
         copies = copies_in(self.graph)
-        for region, step in zip(regions, steps, strict=True):
+        for region, step in self.sums.joined([*zip(regions, steps, strict=True)]):
             if isinstance(step, Kept):
                 for op in step.ops:
                     # What several parts need is there already at times: a cast that two without a

@@ -4,7 +4,7 @@ for each of them."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from mirage.search.program.product_orders import with_least_products
 from mirage.search.program.shared_views import each_view_once
 from mirage.search.program.short_rows import with_parts_of_short_rows
 from mirage.search.program.slices import with_early_slices
+from mirage.search.program.sums_and_readers import SumsAndReaders
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import KernelGraph, Op, Structure, all_ops, launches
@@ -110,7 +111,10 @@ class Planner:
         watch: Watch | None = None,
         *,
         stable: bool = False,
+        rows: Mapping[int, int] = {},
     ) -> None:
+        """``rows`` are inputs that kernels will look up, with the number of dimensions of their
+        indices."""
         check_graph(graph)
         limits = limits or SearchLimits()
         self.stable = stable
@@ -120,8 +124,9 @@ class Planner:
         self.report = SearchReport()
         self.start = time.perf_counter()
         self.solver = KernelSolver(target, limits, self.report, self.start + limits.budget)
-        self.program = Program(graph, target, self.report)
-        self._candidates = Candidates(graph, target, self.solver, self.program)
+        self.program = Program(graph, target, self.report, rows)
+        self._sums = SumsAndReaders(self.solver, graph.inputs, graph.outputs)
+        self._candidates = Candidates(graph, target, self.solver, self.program, self._sums)
         self.memo: dict[Key, list[Pick]] = {}
         self._equal = EqualRegions(self.solver.write)
         self._blamed: set[Key] = set()
@@ -143,6 +148,8 @@ class Planner:
 
         Known kernels are not searched again. ``blamed`` are the kernels that are known to be wrong
         themselves: if that happens twice for the same region, no more kernels are used for it."""
+        refused = list(refused)
+        self._sums.refuse(refused)
         certain = {id(pick) for pick in blamed}
         again: set[Key] = set()
         touched: set[Key] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
@@ -14,6 +15,12 @@ from mirage.semantics.ugraph import (
     TileMap,
     Value,
 )
+
+COLUMNS, TILE = 512, 8192
+"""The most elements along a dimension, and of all rows together, that a block copies."""
+BLOCKS, LEAST = 256, 512
+"""The blocks that a copy should have, if each has so many elements."""
+WARPS = 4
 
 
 def copy_launch(
@@ -42,3 +49,16 @@ def copy_launch(
     body = BlockGraph(params, tuple(b.ops), outputs)
     sources, results = zip(*pairs, strict=True)
     return Launch(sources, results, grid, body, Schedule(warps=warps, stages=1))
+
+
+def copied(source: Value, result: Value) -> Launch:
+    """Return a launch that copies a tensor, tile by tile of at most ``TILE`` elements; tiles of a
+    small tensor are smaller, so that there are many."""
+    shape = source.shape
+    left = min(TILE, max(1 << (source.type.size // BLOCKS).bit_length(), LEAST))
+    tile = [1] * len(shape)
+    for dim in range(len(shape))[:-3:-1]:
+        tile[dim] = min(shape[dim], left, COLUMNS)
+        left //= 1 << (tile[dim] - 1).bit_length()
+    parts = tuple(ceil(n / t) for n, t in zip(shape, tile, strict=True))
+    return copy_launch([(source, result)], parts, [tuple(tile)], WARPS)

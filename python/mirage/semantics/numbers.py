@@ -23,6 +23,8 @@ which graphs may not have).
 _SIMPLE = 1 << 40  # products of numerator and denominator that no double comes close to by chance
 _DIGITS = 15  # decimal ones that every double keeps apart
 _FEW_DIGITS = 12  # decimal ones that a number has hardly by chance
+_SIMPLE_SINGLE = 1 << 20  # the same for numbers of f32
+_SINGLE_DIGITS = 6  # decimal ones that every f32 keeps apart
 _BITS = 24  # binary ones of an f32
 
 
@@ -64,6 +66,21 @@ def read(value: float) -> Fraction:
         return simple
     digits = Decimal(repr(value)).normalize().as_tuple().digits
     return Fraction(repr(value)) if len(digits) <= _DIGITS else itself
+
+
+def read_single(value: float) -> float:
+    """Return the double nearest to the number that an f32 was written for: a simple fraction
+    (numerator times denominator up to 2^20) or a decimal of at most 6 digits, if the f32 is the
+    nearest one to it; otherwise ``value`` itself."""
+    if not 0 < abs(value) < 2.0**127:
+        return value
+    size = abs(Fraction(value))
+    half = Fraction(float(np.spacing(np.float32(abs(value))))) / 2
+    simple = _between(size - half, size + half)
+    if simple.numerator * simple.denominator > _SIMPLE_SINGLE:
+        simple = Fraction(f"{abs(value):.{_SINGLE_DIGITS}g}")
+    found = math.copysign(nearest(simple), value)
+    return found if float(np.float32(found)) == value else value
 
 
 def count_of(factor: np.float32) -> int:

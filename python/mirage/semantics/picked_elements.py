@@ -29,11 +29,13 @@ from mirage.semantics.scalar import BinaryFn, DType
 @dataclass(frozen=True)
 class Index:
     """An index along one dimension of a table: ``tensor``, whose dimensions lie along ``dims`` of
-    the result, or the index along the only one of ``dims``."""
+    the result, or the index along the only one of ``dims``, which may be counted down from the
+    ``last`` one."""
 
     dims: tuple[int, ...]
     tensor: Value | None = None
     from_end: bool = False
+    last: int | None = None
 
 
 def picked_elements(
@@ -53,6 +55,7 @@ def picked_elements(
         if index.tensor is None:
             (dim,) = index.dims
             at = first + counted.index(dim) if dim in counted else writer.constant(0)
+            at = at if index.last is None else writer.down(index.last, at)
         else:
             at = 1 + loaded.index(index)
             at = writer.counted_from_start(at, size) if index.from_end else at
@@ -66,30 +69,54 @@ def picked_elements(
     return result
 
 
-def leading_indices(op: Integers) -> int | None:
-    """Return the number of operands that are indices along the first dimensions of a table, of
-    which the formula gives whole rows; None if it is another one."""
-    formula, count = op.formula, len(op.operands) - 1
+def indexed_dims(op: Integers) -> tuple[bool, ...] | None:
+    """Return along which dimensions of a table, the first operand, the others are indices, in their
+    order, as in ``table[i, :, j]``; None if a formula is not such a lookup."""
+    formula, rank = op.formula, len(op.result.shape)
     *_, last = formula.steps
-    rank = len(op.result.shape)
-    if last.name != PICK or set(formula.tables) != {0} or not count:
+    if last.name != PICK or set(formula.tables) != {0}:
         return None
     table = op.operands[0]
-    rest = table.shape[count:]
-    named = {(dim, index) for index, _, dim, _ in formula.indices}
-    if named != {(d, d + 1) for d in range(count)} or op.result.shape[rank - len(rest) :] != rest:
+    named = sorted(formula.indices, key=lambda index: index[2])
+    dims = [dim for _, _, dim, _ in named]
+    rest = [d for d in range(len(table.shape)) if d not in dims]
+    if not dims or [index for index, *_ in named] != list(range(1, len(op.operands))):
         return None
-    for number, dims in enumerate(formula.loads[1:], start=1):
-        lead = rank - len(rest) - len(dims)
-        own = _wide(tuple(range(lead, lead + len(dims))), op.operands[number])
-        if dims != own:
+    lead = dims[0] if dims == list(range(dims[0], dims[0] + len(dims))) else 0
+    end = lead + rank - len(rest)
+    for number, along in enumerate(formula.loads[1:], start=1):
+        if len(along) > end - lead or along != _wide(
+            tuple(range(end - len(along), end)), op.operands[number]
+        ):
             return None
-    for d, n in enumerate(rest):
-        step = formula.steps[last.args[1 + count + d]]
-        at = (rank - len(rest) + d,) if n > 1 else (0,)
-        if step.name != (POSITION if n > 1 else CONSTANT) or step.args != at:
+    places = [*range(lead), *range(end, rank)]
+    for d, at in zip(rest, places, strict=True):
+        if op.result.shape[at] != table.shape[d]:
             return None
-    return count
+        step = formula.steps[last.args[1 + d]]
+        if (step.name, step.args) != _own(at, table.shape[d]):
+            return None
+    return tuple(d in dims for d in range(dims[-1] + 1))
+
+
+def reversed_dims(op: Integers) -> tuple[int, ...] | None:
+    """Return the dimensions along which a formula gives the only operand in reverse; None if it is
+    another formula."""
+    formula, shape = op.formula, op.result.shape
+    *_, last = formula.steps
+    if last.name != PICK or len(op.operands) != 1 or op.operands[0].shape != shape:
+        return None
+    found: list[int] = []
+    for d, n in enumerate(shape):
+        step = formula.steps[last.args[1 + d]]
+        if step.name == BinaryFn.SUB.value:
+            end, step = (formula.steps[arg] for arg in step.args)
+            if (end.name, end.args) != (CONSTANT, (n - 1,)):
+                return None
+            found.append(d)
+        if (step.name, step.args) != _own(d, n):
+            return None
+    return tuple(found)
 
 
 def along_one_dimension(op: Integers) -> int | None:
@@ -107,11 +134,14 @@ def along_one_dimension(op: Integers) -> int | None:
         return None
     for d in every:
         step = formula.steps[last.args[1 + d]]
-        wide = index.shape[d] > 1
-        own = (POSITION, (d,)) if wide else (CONSTANT, (0,))
-        if d != dim and (step.name, step.args) != own:
+        if d != dim and (step.name, step.args) != _own(d, index.shape[d]):
             return None
     return dim
+
+
+def _own(dim: int, size: int) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the arguments of the step that is the index along a dimension."""
+    return (POSITION, (dim,)) if size > 1 else (CONSTANT, (0,))
 
 
 def _wide(dims: tuple[int, ...], tensor: Value | None) -> tuple[int, ...]:
@@ -129,6 +159,9 @@ class _Writer:
 
     def constant(self, number: int) -> int:
         return self.step(CONSTANT, (number,), DType.I64)
+
+    def down(self, last: int, at: int) -> int:
+        return self.step(BinaryFn.SUB.value, (self.constant(last), at), DType.I64)
 
     def counted_from_start(self, at: int, size: int) -> int:
         negative = self.step(BinaryFn.LT.value, (at, self.constant(0)), DType.I1)

@@ -4,13 +4,14 @@ along a dimension, and rows of a table by index.
 At the kernel level they are :class:`Lookup`\\ s. No search looks into a lookup: to its readers it
 is an input with arbitrary elements, so a proof about the rest holds for all of its contents. When
 the kernels are chosen, loads of it become :class:`TileIota` and :class:`TileGather`
-(:mod:`mirage.transforms.lookups`), which are *defined* as the result of that load. A lookup that
-anything other than a kernel reads becomes a call of the framework.
+(:mod:`mirage.transforms.lookups`), which are *defined* as the result of that load. For
+other readers kernels write rows (:mod:`mirage.transforms.written_rows`), and positions become calls
+of the framework.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -283,3 +284,14 @@ def index_of(op: Op) -> Value | None:
     if not isinstance(op, Lookup) or op.names_rows is None:
         return None
     return op.names_rows.index
+
+
+def looked_up(ops: Iterable[object]) -> dict[Value, Lookup]:
+    """Return the tensors that kernels will look up, among the results of some ops."""
+    return {v: op for op in ops if isinstance(op, Lookup) for v in op.results}
+
+
+def index_ranks(lookups: Mapping[int, Lookup]) -> dict[int, int]:
+    """Return the number of dimensions of the indices by which rows are looked up."""
+    indices = ((key, index_of(op)) for key, op in lookups.items())
+    return {key: len(index.shape) for key, index in indices if index is not None}

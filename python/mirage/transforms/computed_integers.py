@@ -22,6 +22,7 @@ from mirage.semantics.ugraph import (
     KernelGraph,
     Launch,
     Output,
+    Reshape,
     Schedule,
     TileMap,
     launches,
@@ -50,6 +51,7 @@ def read_from_memory(launch: Launch) -> set[Value]:
 
 def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute what has to be in memory."""
+    graph = _with_lines(graph)
     formulas, stored = formulas_of(graph), in_memory(graph)
     if not stored:
         return graph
@@ -58,6 +60,21 @@ def with_stored_integers(graph: KernelGraph) -> KernelGraph:
     others = {op for ops in groups for op in ops[1:]}
     made: dict[Op, Op] = {ops[0]: computing(ops, lines) for ops in groups}
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops if op not in others))
+
+
+def _with_lines(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with lines of one element in place of single integers in memory."""
+    single = {v for v in in_memory(graph) if not v.shape}
+    if not single:
+        return graph
+    ops: list[Op] = []
+    for op in graph.ops:
+        if op.results[0] in single:
+            line = Value(replace(op.results[0].type, shape=(1,)))
+            ops.append(replace(op, results=(line,)))
+            op = Reshape((line,), op.results)
+        ops.append(op)
+    return replace(graph, ops=tuple(ops))
 
 
 def in_memory(graph: KernelGraph) -> set[Value]:

@@ -8,15 +8,16 @@ look them up once.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, prod
+from math import prod
 
 from mirage.cost.target import Target
-from mirage.semantics.copy_launch import copy_launch
+from mirage.semantics.copy_launch import copied
 from mirage.semantics.ops.kinds import Contraction, Movement, all_ops
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.positions import Gather
 from mirage.semantics.ugraph import KernelGraph, Launch, Load, axis_extents
-from mirage.transforms.lookups import gathers_of, rows_without_views
+from mirage.transforms.lookups import rows_without_views
+from mirage.transforms.written_rows import gathers_of
 
 PIECE = 16
 """Bytes that one instruction of a thread copies."""
@@ -25,8 +26,6 @@ PIECE_TIME = 4.5e-4
 compared with a box. Layers of experts (1024 tokens, two of eight experts each) took 2310 µs on an
 H100 with pieces, and 1774 with a previous copy: 1249 steps of 1024 pieces on each multiprocessor.
 """
-TILE_COLUMNS, TILE = 512, 8192
-"""The elements of a row, and of all rows together, that a block copies."""
 
 
 def with_copied_rows(graph: KernelGraph, target: Target) -> KernelGraph:
@@ -46,7 +45,7 @@ def with_copied_rows(graph: KernelGraph, target: Target) -> KernelGraph:
             for value in paying:
                 if value not in copies:
                     copies[value] = Value(value.type)
-                    ops.append(_copy(value, copies[value]))
+                    ops.append(copied(value, copies[value]))
             operands = tuple(copies[v] if v in paying else v for v in op.operands)
             op = replace(op, operands=operands)
         ops.append(op)
@@ -85,13 +84,3 @@ def _is_factor(value: Value, ops: tuple[Op, ...]) -> bool:
         or (isinstance(op, Movement) and _is_factor(op.result, ops))
         for op in users
     )
-
-
-def _copy(rows: Value, result: Value) -> Launch:
-    """Return a launch that loads all rows and stores them; the load is the lookup."""
-    shape = rows.shape
-    padded = min(TILE_COLUMNS, 1 << (shape[-1] - 1).bit_length())
-    width, height = min(padded, shape[-1]), min(max(TILE // padded, 1), shape[-2])
-    parts = (*shape[:-2], ceil(shape[-2] / height), ceil(shape[-1] / width))
-    tile = (*(1 for _ in shape[:-2]), height, width)
-    return copy_launch([(rows, result)], parts, [tile], warps=4)

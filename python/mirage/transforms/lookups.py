@@ -2,8 +2,9 @@
 
 Until the kernels are chosen, a lookup is a tensor like any other. Then the launches that load one
 get its operands instead and determine the elements themselves. If something else reads it (a call
-of PyTorch, the caller), it remains and becomes a call; integers are computed by a kernel of their
-own instead (:mod:`mirage.transforms.computed_integers`).
+of PyTorch, the caller), a kernel of its own computes integers
+(:mod:`mirage.transforms.computed_integers`) and writes rows
+(:mod:`mirage.transforms.written_rows`); positions become a call.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ from math import prod
 from mirage.semantics.integer_formula import CONSTANT, LOAD, PICK, TABLE, Formula, Step
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
-from mirage.semantics.positions import (
-    Gather,
-    Lookup,
-)
+from mirage.semantics.positions import Lookup
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import (
@@ -39,12 +37,13 @@ from mirage.transforms.computed_integers import (
     with_stored_integers,
 )
 from mirage.transforms.integer_kernels import with_integer_kernels
+from mirage.transforms.written_rows import gathers_of, with_written_rows
 
 
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
     graph = integers_without_views(rows_without_views(with_integer_kernels(graph)))
-    graph = with_stored_integers(graph)
+    graph = with_stored_integers(with_written_rows(graph))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
@@ -84,11 +83,6 @@ def _view(op: Op) -> Op | None:
             return Slice(op.operands, op.results, offsets)
         case _:
             return None
-
-
-def gathers_of(graph: KernelGraph) -> dict[Value, Gather]:
-    """Return the rows of tables that a graph looks up, by their results."""
-    return {op.result: op for op in graph.ops if isinstance(op, Gather)}
 
 
 def rows_without_views(graph: KernelGraph) -> KernelGraph:

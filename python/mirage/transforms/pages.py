@@ -17,13 +17,12 @@ from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
-_Places = dict[tuple[Value, int, tuple[int, ...]], Value]
-"""The numbers of rows, by the indices of pages, the rows of each and the shape: keys and values lie
-in the same pages."""
+_Places = dict[tuple[Value, int, int, tuple[int, ...]], Value]
+"""The numbers of rows, by the indices of pages, the number of pages, the rows of each and the
+shape: keys and values lie in the same pages."""
 
 MOST_ROWS = 1 << 31
-"""The most rows of a table, so that their numbers are far from the end of i64, whatever the
-index."""
+"""The most rows of a table, so that their numbers are far from the ends of i64."""
 
 
 def rows_of_pages(graph: KernelGraph) -> KernelGraph:
@@ -62,9 +61,9 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Valu
         rows = prod(row[:joined])
         fits = shape[len(lead) :] == inner and prod(lead) == index.type.size * rows
         if lead and fits and rows > 1 and table.shape[0] * rows <= MOST_ROWS:
-            key = index, rows, lead
+            key = index, table.shape[0], rows, lead
             if key not in places:
-                places[key] = _numbers(b, index, rows, lead)
+                places[key] = _numbers(b, *key)
             # rows before the first one count from the end if pages do
             from_end = page.names_rows is not None and page.names_rows.from_end
             all_rows = b.reshape(table, (table.shape[0] * rows, *inner))
@@ -72,10 +71,15 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Valu
     return None
 
 
-def _numbers(b: Builder, index: Value, rows: int, lead: tuple[int, ...]) -> Value:
-    """Return the numbers of the rows of all pages."""
-    wide = index if index.dtype is DType.I64 else b.cast(index, DType.I64)
-    own = b.reshape(wide, (index.type.size, 1))
+def _numbers(b: Builder, index: Value, pages: int, rows: int, lead: tuple[int, ...]) -> Value:
+    """Return the numbers of the rows of all pages. Of pages far outside, these are the numbers of
+    rows just outside: a multiple of any integer would wrap around."""
+    if index.dtype is DType.I64:
+        for fn, nearest in ((BinaryFn.MAX, -pages - 1), (BinaryFn.MIN, pages)):
+            index = b.binary(fn, index, b.constant(nearest, DType.I64))
+    else:
+        index = b.cast(index, DType.I64)
+    own = b.reshape(index, (index.type.size, 1))
     first = b.binary(BinaryFn.MUL, own, b.constant(rows, DType.I64))
     line = b.reshape(iota(b, (rows,), 0, DType.I64), (1, rows))
     return b.reshape(b.binary(BinaryFn.ADD, first, line), lead)

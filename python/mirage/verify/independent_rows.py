@@ -11,17 +11,14 @@ not write them: its results for missing rows, NaN included, reach no other row.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
+from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import (
-    KernelGraph,
-    Op,
-    UnknownOp,
-    Value,
-)
-from mirage.verify.compression.digits import Structure
+from mirage.semantics.scalar import BinaryFn, ReduceFn
+from mirage.semantics.ugraph import Cumulation, KernelGraph, Op, Structure, UnknownOp, Value
+from mirage.verify.compression.digits import Structure as Digits
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import readings
@@ -31,7 +28,7 @@ from mirage.verify.compression.readings import readings
 class _Rows:
     """The digits of the rows, outermost first, and the structure that they belong to."""
 
-    structure: Structure
+    structure: Digits
     digits: tuple[Hashable, ...]
 
     def leads(self, value: Value) -> bool:
@@ -59,7 +56,7 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     """
     first = None
     try:
-        for reading in readings((decompose(graph),)):
+        for reading in readings((_with_totals(decompose(graph)),)):
             (read,) = reading.graphs
             groups = (_why(read, reading.structure, g, rows) for g in _together(read, inputs))
             why = next(filter(None, groups), None)
@@ -71,6 +68,27 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     except UnknownOp as error:
         return str(error)
     return first
+
+
+def _with_totals(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with each element, and the total of all along the dimension, in place of
+    what is so far: so each result depends on all that it did depend on, in all rows alike."""
+    ops = tuple(new for op in graph.ops for new in _in_place_of(op))
+    return KernelGraph(graph.name, graph.inputs, ops, graph.outputs)
+
+
+def _in_place_of(op: Op) -> Iterator[Op]:
+    if isinstance(op, Cumulation):
+        b = Builder(in_block=True)
+        (x,) = op.operands
+        total = b.reduce(ReduceFn.SUM, x, (op.along,))
+        b.binary(BinaryFn.ADD, x, total)
+        yield from b.ops[:-1]
+        yield replace(b.ops[-1], results=op.results)
+    elif isinstance(op, Structure):
+        yield op.rebuilt(tuple(new for x in op.inside for new in _in_place_of(x)), lambda v: v)
+    else:
+        yield op
 
 
 def _together(graph: KernelGraph, inputs: Collection[int]) -> list[set[int]]:
@@ -86,9 +104,7 @@ def _together(graph: KernelGraph, inputs: Collection[int]) -> list[set[int]]:
     return groups
 
 
-def _why(
-    graph: KernelGraph, structure: Structure, inputs: Collection[int], rows: int
-) -> str | None:
+def _why(graph: KernelGraph, structure: Digits, inputs: Collection[int], rows: int) -> str | None:
     """Answer :func:`why_rows_depend` for one reading of the program."""
     parallel = parallel_digits((graph,), structure)
     found = _rows_of(structure, graph.inputs[min(inputs)], rows)
@@ -101,7 +117,7 @@ def _why(
     return next(_exceptions(graph, inputs, found), None)
 
 
-def _rows_of(structure: Structure, value: Value, rows: int) -> _Rows | str:
+def _rows_of(structure: Digits, value: Value, rows: int) -> _Rows | str:
     """Return the digits of the rows of an input that has them. If the reading merges a dimension
     within a row with the rows, the parts of rows that it distinguishes count as rows too."""
     digits = tuple(structure.digits_of(structure.slot(value, 0)))

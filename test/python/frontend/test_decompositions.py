@@ -4,6 +4,8 @@ difference to what is imported."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -34,6 +36,11 @@ class WritesIntoItsOwn(nn.Module):
         y = torch.zeros_like(x)
         y[1:] = x[1:]
         return y.mul_(2)
+
+
+class Solved(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.solve(x, torch.logsumexp(x, -1))
 
 
 class Composite(nn.Module):
@@ -76,11 +83,14 @@ def test_a_program_of_the_caller_stays_as_it_is() -> None:
     assert graph_to_text(imported.program.graph) == graph_to_text(again.program.graph)
 
 
-@pytest.mark.parametrize("module", [WritesIntoItsOwn(), nn.GroupNorm(2, 4)])
-def test_other_programs_are_taken_apart(module: nn.Module) -> None:
+@pytest.mark.parametrize(
+    ("module", "whole"), [(WritesIntoItsOwn(), True), (Solved(), True), (nn.GroupNorm(2, 4), False)]
+)
+def test_other_programs_are_taken_apart(module: nn.Module, whole: bool) -> None:
+    """Op by op, unless some op writes or has an effect."""
     program = exported(module, rand(4, 4))
     found = decompositions.decomposed(program, in_place=True)
-    assert found is not program
+    assert (found is not program) == whole
     targets = [n.target for n in found.graph.nodes if n.op == "call_function"]
     assert not any(getattr(t, "_schema", None) and t._schema.is_mutable for t in targets)
 
@@ -97,6 +107,43 @@ def test_both_ways_lead_to_the_same(module: nn.Module, monkeypatch: pytest.Monke
     for p, q in zip(quick.program.parameters, taken_apart.program.parameters, strict=True):
         assert named(p.name) == named(q.name)
         assert torch.equal(p.data, q.data)
+
+
+def seldom(x: Tensor) -> tuple[Tensor, ...]:
+    """Ops without a row, with one result and with several, called alike and otherwise, and results
+    that are what an op was given."""
+    spread, middle = torch.std_mean(x, -1)
+    twice = torch.logsumexp(x, -1) + torch.logsumexp(2.0 * x, -1) + torch.logsumexp(x, 0)[0]
+    parts = torch.tensor_split(nn.functional.glu(x), 3, -1)
+    return spread, middle, twice, parts[1], x.type_as(x), nn.functional.pad(x, (1, 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        seldom,
+        lambda x: nn.functional.cross_entropy(x, (x[:, 0] > 0).long()),
+        lambda x: torch.einsum("ij,kj->ik", x, torch.nan_to_num(x)),
+        lambda x: nn.functional.conv1d(x[None], x[:, :, None].expand(12, 24, 3)[:, :12]),
+        lambda x: nn.functional.kl_div(torch.logsumexp(x, -1), torch.logsumexp(-x, -1)),
+        lambda x: torch.take_along_dim(x, x.argsort(-1), -1),
+        lambda x: torch.block_diag(x, nn.functional.mish(x)) * torch.cdist(x, x).sum(),
+    ],
+)
+def test_op_by_op_it_is_the_same(
+    function: Callable[[Tensor], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, made = rand(12, 24), []
+    one_by_one = decompositions._replaced
+    monkeypatch.setattr(
+        decompositions, "_replaced", lambda e: made.append(one_by_one(e)) or made[0]
+    )
+    by_itself = from_torch(function, x)
+    monkeypatch.setattr(decompositions, "_replaced", lambda e: False)
+    together = from_torch(function, x)
+    assert made == [True]
+    texts = [named(graph_to_text(found.program.graph)) for found in (by_itself, together)]
+    assert texts[0] == texts[1]
 
 
 @pytest.mark.parametrize(

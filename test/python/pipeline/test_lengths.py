@@ -17,7 +17,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import Launch, Steps, loops
 
 Tensor = torch.Tensor
-OPTIONS = executed(candidates=2, bounds=FEW_CHOICES)
+OPTIONS = executed(candidates=2, bounds=FEW_CHOICES | {"cuts": 20})
 
 
 def rand(*shape: int) -> Tensor:

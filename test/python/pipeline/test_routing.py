@@ -10,7 +10,11 @@ import mirage as mi
 import torch
 import torch.nn.functional as F
 from executed_programs import FEW_CHOICES, executed
+from mirage.cost.target import target_for
 from mirage.pipeline.commands.emulate import emulate
+from mirage.pipeline.search import add_candidates
+from mirage.search import SearchLimits
+from mirage.semantics.alternatives import parts_of
 from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
@@ -107,3 +111,21 @@ def test_many_rows_are_multiplied_in_blocks_of_an_expert() -> None:
     owners = torch.bucketize(torch.arange(144), ends, right=True)
     expected = torch.einsum("sk,skn->sn", x.double(), w.double()[owners])
     torch.testing.assert_close(got.double(), F.silu(expected), rtol=2e-2, atol=1e-1)
+
+
+def test_experts_of_one_token_are_looked_up_where_they_are_multiplied() -> None:
+    """Their matrices are not taken for one with more rows, which would have to be copied."""
+
+    def products(x: Tensor, gate: Tensor, up: Tensor, chosen: Tensor) -> Tensor:
+        gated, raised = (x @ w[chosen].transpose(1, 2) for w in (gate, up))
+        return F.silu(gated) * raised
+
+    def rows(*shape: int) -> Tensor:
+        return torch.empty(*shape, dtype=torch.bfloat16, device="meta")
+
+    weights, chosen = rows(64, 1408, 2048), torch.zeros(6, dtype=torch.int64, device="meta")
+    program = mi.from_torch(products, rows(1, 1, 2048), weights, weights, chosen)
+    found, _ = add_candidates(program.graph, target_for("h200"), SearchLimits(budget=60, plans=20))
+    (part,) = parts_of(found)
+    read = {v.shape for op in part.programs[1].ops if isinstance(op, Launch) for v in op.operands}
+    assert (6, 1408, 2048) in read

@@ -267,3 +267,26 @@ def test_rows_are_not_divided_into_classes() -> None:
     sized = mi.from_torch(f, *inputs, dynamic_shapes=shapes)
     (found,) = sized.superoptimize(**options).classes
     assert all(len(v.shape) == 2 for op in found.optimized.graph.ops for v in op.operands)
+
+
+RUNNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "positions": lambda x: (x.cumsum(-1) - 1).clamp(min=0),
+    "the largest so far": lambda x: x.cummax(-1)[0],
+    "the smallest in a row": lambda x: x.amin(-1) * 3,
+    "columns in reverse": lambda x: x.flip(1) * 2,
+    "some columns": lambda x: x[:, torch.tensor([4, 1, 1])] * 2,
+}
+
+
+@pytest.mark.parametrize("name", RUNNING)
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_along_rows_of_any_number(name: str, dtype: torch.dtype) -> None:
+    function = RUNNING[name]
+    x = torch.randint(-(2**40), 2**40, (9, 7)) if dtype is torch.int64 else torch.randn(9, 7)
+    graph = mi.from_torch(
+        function, x, dynamic_shapes=[{0: Dim("batch", min=1, max=9)}], allow_fallback=True
+    )
+    found = graph.superoptimize(**OPTIONS)
+    for rows in (1, 3, 9):
+        (y,) = emulated(found, x[:rows].contiguous())
+        torch.testing.assert_close(y, function(x[:rows]))

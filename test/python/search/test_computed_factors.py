@@ -13,6 +13,7 @@ from mirage.search.program.parts import Program
 from mirage.search.program.storable import Storable
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
+from mirage.semantics.element_types import DType
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch
 
@@ -63,3 +64,29 @@ def test_a_factor_computed_from_inputs_may_be_stored_before_long_products(
     assert (scaled in found.wanted) == stored
     assert turned not in found.wanted
     assert product in found.wanted
+
+
+@pytest.mark.parametrize(("dtype", "layouts"), [(DType.F16, 1), (DType.F32, 2)])
+def test_a_computed_factor_of_halves_is_stored_in_one_layout(dtype: DType, layouts: int) -> None:
+    """Products read 16-bit factors across their rows as well as along them, but not wider ones."""
+    q, k = tensor("q", 32, 1024, 64, dtype=dtype), tensor("k", 32, 2048, 64, dtype=dtype)
+    b = Builder()
+    changed = b.unary(UnaryFn.SILU, k)
+    turned = b.transpose(changed, (0, 2, 1))
+    scores = graph("scores", (q, k), b, b.matmul(q, turned))
+    found = Storable(scores, H200, SearchReport())
+    assert changed in found.wanted
+    assert len(found.wanted & {changed, turned}) == layouts
+
+
+@pytest.mark.parametrize("rows", [2048, 16])
+def test_a_factor_is_never_stored_in_a_wider_type(rows: int) -> None:
+    """What is converted takes less memory; if it is computed, it may be stored itself."""
+    x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 4096, 8192)
+    b = Builder()
+    scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))
+    wide = b.cast(scaled, DType.F32), b.cast(w, DType.F32)
+    product = b.matmul(*wide)
+    found = Storable(graph("widened", (x, gain, w), b, product), H200, SearchReport())
+    assert found.wanted.isdisjoint(wide)
+    assert (scaled in found.wanted) == (rows == 2048)

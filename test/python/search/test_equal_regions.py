@@ -117,9 +117,9 @@ def test_a_search_finds_the_same_without_them(monkeypatch: pytest.MonkeyPatch) -
     solved: list[Value] = []
     solve = KernelSolver.solve
 
-    def counted(self: KernelSolver, problem, count=None):  # type: ignore[no-untyped-def]
+    def counted(self: KernelSolver, problem, *count, **how):  # type: ignore[no-untyped-def]
         solved.extend(problem.outputs if len(problem.outputs) == 1 else ())
-        return solve(self, problem, count)
+        return solve(self, problem, *count, **how)
 
     def candidates() -> list[str]:
         found = superoptimize(gated(), H200, LIMITS).candidates

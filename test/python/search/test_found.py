@@ -148,7 +148,7 @@ def test_residual_rms_linear_is_one_kernel() -> None:
 
 
 def test_rms_swiglu_down_is_two_kernels_with_a_deferred_scale() -> None:
-    first, second, *combine = launches(rms_swiglu_down(8, 4096, 8192))
+    first, second, *combine = launches(rms_swiglu_down(4, 4096, 8192))
     (loop,) = loops(first)
     assert len(loop.accumulators) == 3
     assert UnaryFn.RSQRT not in functions(loop.body)

@@ -198,9 +198,11 @@ def test_a_group_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     solved: list[tuple[Value, ...]] = []
     solve = KernelSolver.solve
 
-    def counted(self: KernelSolver, problem: KernelProblem, count: int | None = None) -> list[Pick]:
+    def counted(
+        self: KernelSolver, problem: KernelProblem, *count: int, to_join: bool = False
+    ) -> list[Pick]:
         solved.append(problem.outputs)
-        return solve(self, problem, count)
+        return solve(self, problem, *count, to_join=to_join)
 
     def times(solver: KernelSolver, outputs: tuple[Value, ...]) -> list[float]:
         part = Program(program, H200, SearchReport()).region(outputs, ())

@@ -23,6 +23,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, Launch, Loop, Matmul, all_ops
 from mirage.transforms import stabilize
+from mirage.workloads.catalog import get
 from mirage.workloads.prompts import prompt_attention
 
 FAST = SearchLimits(candidates=3, columns=1500)
@@ -172,6 +173,15 @@ def test_computed_factors_are_multiplied_elsewhere() -> None:
                     "Transpose",
                     "Reshape",
                 }
+
+
+def test_factors_are_summed_before_a_loop_that_would_spread_their_sums() -> None:
+    """The norms of 4096 keys beside 16 x 256 queries: 26.5 us on an H200 in the loop of the scores,
+    whose groups meet to sum each tile of keys and give all lanes the sums, and 23.5 with a kernel
+    of their own."""
+    first, *_ = launches(get("qknorm_bs8").graph())
+    assert not any(isinstance(op, Matmul) for op in all_ops(first.body.ops))
+    assert [v.type.size for v in first.results] == [16 * 4096]
 
 
 def test_what_is_added_to_a_product_needs_no_tile_of_its_own() -> None:

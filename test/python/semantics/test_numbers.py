@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mirage.semantics.numbers import as_number, read
+from mirage.semantics.numbers import as_number, read, read_single
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Constant, TensorType, Value
 
@@ -79,3 +79,13 @@ def test_infinities_stay():
 def test_constants_hold_exact_numbers():
     constant = Constant((), (Value(TensorType((), DType.F32)),), 0.1)
     assert constant.value == Fraction(1, 10)
+
+
+@pytest.mark.parametrize("written", [0.3, -1e-6, 1 / 3, 2 / 7, 1 / 4096, 0.044715, 12.0, 0.0])
+def test_an_f32_is_read_as_what_is_written(written: float):
+    assert read_single(float(np.float32(written))) == written
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_what_an_f32_is_read_as_rounds_to_it(value: float):
+    assert np.float32(read_single(value)) == np.float32(value)

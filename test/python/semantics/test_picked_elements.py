@@ -10,8 +10,9 @@ from mirage.semantics.ops.op import NamedRows
 from mirage.semantics.picked_elements import (
     Index,
     along_one_dimension,
-    leading_indices,
+    indexed_dims,
     picked_elements,
+    reversed_dims,
 )
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
@@ -45,7 +46,7 @@ def test_rows_of_two_indices() -> None:
         expected[:, at] = TABLE[[2, -1], int(COLUMNS[at])]
     np.testing.assert_array_equal(values(rows), expected)
     assert rows.named_indices == (NamedRows(I, 3, True), NamedRows(J, 4, False))
-    assert leading_indices(rows) == 2
+    assert indexed_dims(rows) == (True, True)
 
 
 def test_elements_along_one_dimension() -> None:
@@ -53,7 +54,7 @@ def test_elements_along_one_dimension() -> None:
     expected = np.stack([TABLE[0, 2], np.full(5, np.nan)])
     np.testing.assert_array_equal(values(found), expected)
     assert found.named_indices == (NamedRows(I, 4, False),)
-    assert leading_indices(found) is None
+    assert indexed_dims(found) is None
     assert along_one_dimension(found) is None
 
 
@@ -65,3 +66,24 @@ def test_what_is_a_gather() -> None:
     assert isinstance(op, Integers)
     assert y.shape == (3, 2, 1)
     assert along_one_dimension(op) == 1
+    assert indexed_dims(op) is None
+
+
+def test_what_is_an_index_in_the_middle() -> None:
+    columns = picked(Index((0,)), Index((1,), J), Index((2,)), shape=(3, 6, 5))
+    assert indexed_dims(columns) == (False, True)
+    apart = picked(Index((0, 1), I), Index((2,)), Index((1,), J), shape=(2, 6, 4))
+    assert indexed_dims(apart) == (True, False, True)
+    moved = picked(Index((0,)), Index((1,), J), Index((0,)), shape=(3, 6, 5))
+    assert indexed_dims(moved) is None
+    assert reversed_dims(columns) is None
+
+
+def test_what_is_turned_around() -> None:
+    turned = picked(Index((0,), last=2), Index((1,)), Index((2,), last=4), shape=(3, 4, 5))
+    np.testing.assert_array_equal(values(turned), np.flip(TABLE, (0, 2)))
+    assert reversed_dims(turned) == (0, 2)
+    assert (
+        reversed_dims(picked(Index((0,), last=1), Index((1,)), Index((2,)), shape=(3, 4, 5)))
+        is None
+    )

@@ -43,6 +43,23 @@ def test_rows_of_pages(
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("from_end", [False, True])
+def test_huge_pages_stay_outside(from_end: bool) -> None:
+    """The number of a row, which is a multiple of the page's, would wrap around."""
+    table, pages = Value(TensorType((7, 4, 5), DType.F32)), Value(TensorType((6,), DType.I64))
+    b = Builder()
+    rows = b.reshape(gather(b, table, pages, from_end=from_end), (24, 5))
+    out = b.transpose(rows, (1, 0))
+    graph = KernelGraph("pages", (table, pages), tuple(b.ops), (out,))
+    found = rows_of_pages(graph)
+    assert lookups(found) == [(28, 5)]
+    index = np.array([2**62, -(2**62), 2**63 - 1, -(2**63), 7, 3 - 7 * from_end])
+    inputs = [np.random.default_rng(0).normal(size=(7, 4, 5)), index]
+    (want,), (got,) = (evaluate_floats(g, inputs) for g in (graph, found))
+    np.testing.assert_array_equal(got, want)
+    assert np.isnan(want).sum() == 5 * 20
+
+
 def test_what_the_caller_gets_and_whole_pages_stay() -> None:
     for graph in (program((4, 5), (6, 4, 5), DType.I64), program((4, 5), (6, 5, 4), DType.I64)):
         assert rows_of_pages(graph) is graph

@@ -30,6 +30,7 @@ INDEPENDENT: dict[str, tuple[Callable[..., object], Shapes, tuple[int, ...]]] = 
     "split": (lambda x: x.view(16, 2, 4).sum(1), ((16, 8),), (0,)),
     "two": (lambda x, y: torch.cat([x, y + 1], 1), ((16, 8), (16, 4)), (0, 1)),
     "batches": (lambda x, y: x @ y, ((16, 3, 8), (16, 8, 4)), (0, 1)),
+    "what is so far": (lambda x: x.cumsum(-1) * x.cummax(1)[0], ((16, 8),), (0,)),
     "columns": (lambda x: x[:, 2:6] * x[:, :4], ((16, 8),), (0,)),
 }
 
@@ -55,6 +56,7 @@ def test_independent(name: str) -> None:
     [
         (lambda x: x - x.mean(0), ((16, 8),), (0,), "relates rows"),
         (lambda x: x.softmax(0), ((16, 8),), (0,), "relates rows"),
+        (lambda x: x.cumsum(0), ((16, 8),), (0,), "relates rows"),
         (lambda x: x @ x.T, ((16, 8),), (0,), ""),
         (lambda x, w: w.T @ x.T, ((16, 8), (8, 4)), (0,), "outermost"),
         (lambda x: torch.cat([x[8:], x[:8]]), ((16, 8),), (0,), "relates rows"),

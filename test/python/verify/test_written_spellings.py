@@ -8,14 +8,15 @@ from written.experts_right import EXPERTS_RIGHT
 from written.experts_wrong import EXPERTS_WRONG
 from written.limits_right import LIMITS_RIGHT
 from written.limits_wrong import LIMITS_WRONG
+from written.literals import LITERALS_RIGHT, LITERALS_WRONG
 from written.pairs import Pair, verdict_of
 from written.spellings_right import SPELLINGS_RIGHT
 from written.spellings_wrong import SPELLINGS_WRONG
 from written.tables_right import TABLES_RIGHT
 from written.tables_wrong import TABLES_WRONG
 
-RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT, *TABLES_RIGHT)
-WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG, *TABLES_WRONG)
+RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT, *TABLES_RIGHT, *LITERALS_RIGHT)
+WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG, *TABLES_WRONG, *LITERALS_WRONG)
 
 
 @pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)

@@ -30,6 +30,7 @@ from mirage.transforms.lookups import fused
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
 from mirage.transforms.partition.repeated_ops import without_repeated_ops
+from mirage.transforms.streams_first import with_streams_first
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled, CompileOptions, Names
@@ -82,7 +83,10 @@ class Builder:
         found: list[External | KernelGraph] = []
         graph = without_repeated_ops(fused(selected))
         for step in partition(graph):
-            found.extend([step.graph] if isinstance(step, Part) else calls_of(step))
+            if isinstance(step, Part):  # kernels between calls, which are of several parts
+                found.append(with_streams_first(step.graph))
+            else:
+                found.extend(calls_of(step))
         return stored_by_kernels(graph, found, self.program.updates)
 
     def _compile(self, part: KernelGraph, alone: bool) -> Compiled:

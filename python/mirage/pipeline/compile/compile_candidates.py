@@ -26,7 +26,7 @@ from mirage.pipeline.rank import finalist, finalists, verdicts_at
 from mirage.pipeline.result import Finalist, Step
 from mirage.pipeline.select import ranking, select_cheapest
 from mirage.semantics.alternatives import parts_of
-from mirage.semantics.ugraph import KernelGraph, Launch, launches
+from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled
@@ -133,18 +133,22 @@ class CandidateCompiler:
         found: dict[int, list[Launch]] = {}
         broken, self._broken = self._broken, {}
         for place, named in broken.items():
-            programs: list[KernelGraph] = []
+            own: dict[Value, tuple[int, Launch]] = {}  # by the first result in the whole program
             for op in parts_of(verified):
                 order = [position for _, position in ranking(op, self.target)]
-                programs.append(op.programs[order[min(place, len(order) - 1)]])
-            own = [(id(p), launch) for p in programs for launch in launches(p.ops)]
+                program = op.programs[order[min(place, len(order) - 1)]]
+                outside = dict(zip(program.outputs, op.results, strict=True))
+                for launch in launches(program.ops):
+                    first = launch.results[0]
+                    own[outside.get(first, first)] = id(program), launch
             selected, _ = select_cheapest(verified, self.target, place)
             kernels = list(launches(selected.ops))
             numbers = broken_kernels(kernels, named or self._wrong, self._compiles)
             self._wrong.update(key_of(kernels[number]) for number in numbers)
             for number in sorted(numbers):
-                program, launch = own[number]
-                found.setdefault(program, []).append(launch)
+                made = own.get(kernels[number].results[0])
+                if made is not None:  # no part has the others, which compute or copy lookups
+                    found.setdefault(made[0], []).append(made[1])
         return found
 
     def _first_compiled(self, seconds: float = 0.0) -> list[Finalist]:

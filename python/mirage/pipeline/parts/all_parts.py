@@ -24,8 +24,7 @@ from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
 from mirage.pipeline.parts.runs import Runs
 from mirage.pipeline.parts.seconds import shares_of
 from mirage.semantics.alternatives import Alternatives, applied_to
-from mirage.semantics.bounds.idle_steps import positions_of
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Lookup, looked_up
 from mirage.semantics.ugraph import KernelGraph, Launch, Op
 from mirage.transforms.partition.partition import Part, Step, parts_to_search
 
@@ -74,7 +73,7 @@ class Parts:
         """The seconds of each part if all parts use their full time."""
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
-        known = {key: self._positions(part) for key, part in self.different.items()}
+        known = {key: self._lookups(part) for key, part in self.different.items()}
         kept_runs = kept if options.reuses else None
         self.runs = Runs(
             self.different, known, self.places, part_options, kept_runs, len(self.different),
@@ -95,7 +94,7 @@ class Parts:
                 self.solved[key] = found
                 continue
             share = replace(options, portion=self.budgets[key] / o.budget)
-            self.solvers[key] = PartSolver(part.graph, number, share, self._positions(part))
+            self.solvers[key] = PartSolver(part.graph, number, share, self._lookups(part))
         if self.hurried:
             try:
                 if len(self.different) > 1:
@@ -261,14 +260,14 @@ class Parts:
 
     # ---- parts
 
-    def _positions(self, part: Part) -> dict[int, Iota]:
-        """Return the inputs of a part that are positions, with their ops."""
-        made = positions_of(self.steps)
+    def _lookups(self, part: Part) -> dict[int, Lookup]:
+        """Return the inputs of a part that are positions or rows of tables, with their ops."""
+        made = looked_up(self.steps)
         return {i: made[v] for i, v in enumerate(part.graph.inputs) if v in made}
 
     def _key(self, part: Part) -> str:
         """Return a key that is equal for parts with the same solutions."""
-        return reference_of(part.graph, self._positions(part))
+        return reference_of(part.graph, self._lookups(part))
 
     def _assembled(self, solved: Mapping[str, SolvedPart], stage: str) -> Callable[[], KernelGraph]:
         """Return the program with the parts' forms at a stage, assembled on demand."""

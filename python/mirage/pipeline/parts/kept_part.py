@@ -20,11 +20,11 @@ from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
 from mirage.pipeline.parts.part import PartSolver
 from mirage.pipeline.parts.part_candidates import PartCandidates
-from mirage.pipeline.parts.part_data import SolvedPart, of_own_ops
+from mirage.pipeline.parts.part_data import SolvedPart, of_own_ops, positions_among
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
 from mirage.semantics.alternatives import Alternatives, VerdictNote
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Lookup, index_ranks
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
@@ -61,10 +61,12 @@ class KeptPart:
     stable: bool
 
 
-def reference_of(graph: KernelGraph, known: Mapping[int, Iota]) -> str:
+def reference_of(graph: KernelGraph, known: Mapping[int, Lookup]) -> str:
     """Return a text that is equal for parts with the same solutions: the canonical text, and the
-    inputs that are positions."""
-    return f"{signature(graph)} {[(i, op.dim) for i, op in known.items()]}"
+    inputs that are positions or rows of tables."""
+    positions = [(i, op.dim) for i, op in positions_among(known).items()]
+    rows = sorted(index_ranks(known).items())
+    return f"{signature(graph)} {positions}" + (f" {rows}" if rows else "")
 
 
 class KeptParts:

@@ -21,7 +21,7 @@ from mirage.pipeline.deadline import FOR_COMPILATION, INTERRUPTED, Deadline
 from mirage.pipeline.parts.apart import Awaited, Request
 from mirage.pipeline.parts.blame import distinct, refused_kernels
 from mirage.pipeline.parts.part_candidates import PartCandidates, Shortlisted
-from mirage.pipeline.parts.part_data import PartOptions, SolvedPart
+from mirage.pipeline.parts.part_data import PartOptions, SolvedPart, positions_among
 from mirage.pipeline.parts.seconds import SEARCHED, VERIFIED, busy, compiling
 from mirage.pipeline.search import Planners, search_part
 from mirage.pipeline.select import ranking
@@ -29,7 +29,7 @@ from mirage.pipeline.verify import Checked, judged, verify_candidates
 from mirage.search import Pick, Planner, SearchLimits, SearchResult, StopReason
 from mirage.semantics.alternatives import parts_of
 from mirage.semantics.ops.kinds import Contraction
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 
 ROUNDS = 6
@@ -63,7 +63,7 @@ class PartSolver:
         graph: KernelGraph,
         number: int,
         options: PartOptions,
-        known: Mapping[int, Iota] = {},
+        known: Mapping[int, Lookup] = {},
     ) -> None:
         self.graph, self.number, self.o = graph, number, options
         self.candidates = PartCandidates(graph, number, options, known)
@@ -113,7 +113,7 @@ class PartSolver:
         o = self.o
         given = self.candidates.shortlisted(result, 1)
         if given.tried:
-            known, until = dict(self.candidates.known), time.time() + o.deadline.left
+            known, until = positions_among(self.candidates.known), time.time() + o.deadline.left
             request = Request(
                 given.stable, known, o.verify, dict(o.ledger), o.stored, until, seconds
             )
@@ -253,8 +253,9 @@ class PartSolver:
         limits = replace(limits, budget=max(LEAST, min(limits.budget, seconds)))
         with o.timed("search"):
             self._planner, result = search_part(
-                self.graph, o.target, limits, executor, o.watch_search, self._planners
-            )
+                self.graph, o.target, limits, executor, o.watch_search, self._planners,
+                self.candidates.known,
+            )  # fmt: skip
         self.candidates.search.report = result.report
         return result
 

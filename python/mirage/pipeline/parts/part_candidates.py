@@ -15,7 +15,7 @@ from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, Pick, SearchResult
 from mirage.semantics.alternatives import Alternatives, joined, kept_of, parts_of
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Lookup
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch
 from mirage.transforms import Exponential
@@ -40,11 +40,11 @@ class Shortlisted:
 
 
 class PartCandidates:
-    """The candidates of a part. ``known`` are inputs of the part that are positions. Candidates are
-    numbered when their verification starts."""
+    """The candidates of a part. ``known`` are inputs of the part that are positions or rows of
+    tables. Candidates are numbered when their verification starts."""
 
     def __init__(
-        self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Iota]
+        self, graph: KernelGraph, number: int, options: PartOptions, known: Mapping[int, Lookup]
     ) -> None:
         self.graph, self.number, self.known = graph, number, known
         self.target, self.wanted, self.timed = options.target, options.wanted, options.timed

@@ -12,8 +12,9 @@ from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.verify import Checked
 from mirage.search import SearchLimits, SearchResult, Watch
 from mirage.semantics.alternatives import Alternatives, VerdictNote
+from mirage.semantics.bounds.idle_steps import positions_of
 from mirage.semantics.decompose import decompose
-from mirage.semantics.positions import Iota
+from mirage.semantics.positions import Iota, Lookup
 from mirage.semantics.ugraph import KernelGraph
 from mirage.transforms import Exponential
 from mirage.verify import VerifyOptions
@@ -73,9 +74,15 @@ class SolvedPart:
         return "is put together from smaller parts" if self.in_runs else "keeps its own ops"
 
 
-def with_positions(graph: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
-    """Return a program whose inputs ``known`` are made by lookups of their positions."""
-    made = {graph.inputs[i]: iota for i, iota in known.items()}
+def positions_among(known: Mapping[int, Lookup]) -> dict[int, Iota]:
+    """Return those of the lookups that are positions."""
+    found = positions_of(known.values())
+    return {i: found[op.results[0]] for i, op in known.items() if op.results[0] in found}
+
+
+def with_positions(graph: KernelGraph, known: Mapping[int, Lookup]) -> KernelGraph:
+    """Return a program in which lookups make those of the inputs ``known`` that are positions."""
+    made = {graph.inputs[i]: op for i, op in positions_among(known).items()}
     lookups = (replace(iota, results=(value,)) for value, iota in made.items())
     inputs = tuple(v for v in graph.inputs if v not in made)
     return KernelGraph(graph.name, inputs, (*lookups, *graph.ops), graph.outputs)

@@ -25,7 +25,7 @@ from mirage.pipeline.parts.seconds import busy
 from mirage.pipeline.select import ranking
 from mirage.semantics.alternatives import Alternatives, VerdictNote, applied_to, inlined, parts_of
 from mirage.semantics.bounds.idle_steps import positions_of
-from mirage.semantics.positions import Iota, Lookup
+from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import Boundary, KernelGraph, Op
 from mirage.transforms.partition.partition import Part, partition
 from mirage.verify import Kind
@@ -53,13 +53,14 @@ class CutPart:
 
 class Runs:
     """The runs of parts, which are given by their keys. ``known`` are inputs of the parts that are
-    positions, and ``places`` says how often each part occurs. With ``calls``, PyTorch may be called
-    between runs, for views that leave a part. Runs are numbered from ``first``."""
+    positions or rows of tables, and ``places`` says how often each part occurs. With ``calls``,
+    PyTorch may be called between runs, for views that leave a part. Runs are numbered from
+    ``first``."""
 
     def __init__(
         self,
         parts: Mapping[str, Part],
-        known: Mapping[str, Mapping[int, Iota]],
+        known: Mapping[str, Mapping[int, Lookup]],
         places: Mapping[str, int],
         options: PartOptions,
         kept: KeptParts | None,
@@ -156,10 +157,10 @@ class Runs:
             for key, solver in self.solvers.items():
                 self.kept.keep(solver, key, ONE)
 
-    def _cut(self, keys: Collection[str]) -> dict[str, tuple[Part, dict[int, Iota]]]:
+    def _cut(self, keys: Collection[str]) -> dict[str, tuple[Part, dict[int, Lookup]]]:
         """Cut parts into runs. Return those runs that are new, with their inputs that are
-        positions."""
-        new: dict[str, tuple[Part, dict[int, Iota]]] = {}
+        positions or rows of tables."""
+        new: dict[str, tuple[Part, dict[int, Lookup]]] = {}
         for key in keys:
             if key in self.cuts:
                 continue
@@ -167,6 +168,7 @@ class Runs:
             steps = partition(with_positions(graph, self.known[key]), LARGEST_RUN)
             runs = [step for step in steps if isinstance(step, Part)]
             made = positions_of(steps)
+            given = made | {graph.inputs[i]: op for i, op in self.known[key].items()}
             lookups = set(made.values())
             calls = [s for s in steps if not isinstance(s, Part) and s not in lookups]
             if len(runs) < 2 or any(isinstance(op, Lookup) or not self.calls for op in calls):
@@ -176,7 +178,7 @@ class Runs:
                 if not isinstance(run, Part):
                     found += [run] if run in calls else []
                     continue
-                known = {i: made[v] for i, v in enumerate(run.graph.inputs) if v in made}
+                known = {i: given[v] for i, v in enumerate(run.graph.inputs) if v in given}
                 name = reference_of(run.graph, known)
                 found.append((name, run))
                 if name not in self.solved:

@@ -19,7 +19,7 @@ from mirage.search.kernel.derivations.moves import Edge
 from mirage.search.kernel.derivations.type_derivations import Derived, TypeDerivations
 from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.combine_kernels import Combination, CombineKernel, Key, key_of
-from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels
+from mirage.search.kernel.emission.joint_kernels import WAYS, JointKernels, may_join
 from mirage.search.kernel.emission.launches import Draft, write_draft
 from mirage.search.kernel.emission.picks import Pick, best_sizes
 from mirage.search.kernel.estimates.derivation_costs import Measure, Stored
@@ -76,9 +76,9 @@ class KernelSolver:
         if self.limits not in self._joints:
 
             def solve(group: KernelProblem) -> list[Pick]:
-                return self.solve(group, WAYS)
+                return self.solve(group, WAYS, to_join=True)
 
-            joint = JointKernels(self.target, solve, self._times, self._combine)
+            joint = JointKernels(self.target, solve, self._times, self.combine)
             self._joints[self.limits] = joint
         return self._joints[self.limits]
 
@@ -87,10 +87,13 @@ class KernelSolver:
         """The derivations in each type of frame."""
         return TypeDerivations(self.limits, self.report)
 
-    def solve(self, problem: KernelProblem, count: int | None = None) -> list[Pick]:
+    def solve(
+        self, problem: KernelProblem, count: int | None = None, *, to_join: bool = False
+    ) -> list[Pick]:
         """Return ways to compute the output, cheapest first; none if it cannot be labelled or does
         not fit. If no more than ``count`` are wanted, ways that cannot be among them are not
-        examined."""
+        examined; nor are those that cannot be joined with others, if they are wanted ``to_join``
+        them."""
         groups = groups_of(problem)
         if len(groups) > 1:
             return self._joint.picks(groups)
@@ -113,7 +116,7 @@ class KernelSolver:
             picks: list[Pick] = []
             self._left_out = 0
             for analysis in found:
-                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough))
+                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough, to_join))
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
             self._doubt(picks)
             if picks or not self._left_out:
@@ -151,7 +154,12 @@ class KernelSolver:
             picks.sort(key=lambda p: p.time)
 
     def _solve_analysis(
-        self, analysis: Analysis, others: list[Pick], narrowing: Narrowing, count: int | None
+        self,
+        analysis: Analysis,
+        others: list[Pick],
+        narrowing: Narrowing,
+        count: int | None,
+        to_join: bool,
     ) -> list[Pick]:
         picks: list[Pick] = []
 
@@ -162,7 +170,7 @@ class KernelSolver:
             return True
 
         for kind in analysis.use.types():
-            if not analysis.has(kind):
+            if not analysis.has(kind) or (to_join and not may_join(kind)):
                 continue
             if late():
                 return picks
@@ -172,6 +180,8 @@ class KernelSolver:
                 continue
             picks.extend(self._solve_type(analysis, kind, narrowing, limit))
         if analysis.problem.combine or analysis.shifted is not None or analysis.use.twice:
+            return picks
+        if to_join:  # no kernel with nested loops may
             return picks
         best = min((p.time for p in (*picks, *others)), default=inf)
         for kind in nested_types(analysis, self.target, best):
@@ -321,14 +331,14 @@ class KernelSolver:
         elif pick.draft is not None and pick.written is None and not pick.refused:
             try:
                 with Timer(self.report, "emit"):
-                    pick.written = write_draft(pick.draft, self.target, self._combine)
+                    pick.written = write_draft(pick.draft, self.target, self.combine)
             except (EmitError, CheckError) as error:
                 pick.refused = True
                 self.report.pruned += 1
                 self.report.note(f"not every derivation can be written down: {error}", alike=True)
         return pick.written
 
-    def _combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
+    def combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Combination:
         """Return the best launch of a combine program; equal programs are solved once."""
         key = key_of(graph, hot)
         if key not in self.combined:

@@ -35,14 +35,15 @@ Key = tuple[tuple[Value, ...], frozenset[Value]]
 @dataclass(frozen=True)
 class Region:
     """A kernel problem as a graph, the inputs that L2 still holds, how they grow with the inputs of
-    the whole program, the bytes of the tables of which they are rows, and where they begin in the
-    tensors of which they are blocks."""
+    the whole program, the bytes of the tables of which they are rows, where they begin in the
+    tensors of which they are blocks, and how many dimensions the indices of looked up rows have."""
 
     graph: KernelGraph
     hot: tuple[int, ...]
     scales: Scales
     tables: tuple[tuple[int, float], ...] = ()
     cuts: tuple[tuple[int, Cut], ...] = ()
+    rows: tuple[tuple[int, int], ...] = ()
 
     @property
     def key(self) -> Key:
@@ -53,7 +54,7 @@ class Region:
     def kind(self) -> object:
         """A key that is equal for regions that differ in nothing but their values, such as those
         of the keys and of the values of an attention: what solves one solves the other."""
-        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts
+        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts, self.rows
 
     def problem(self) -> KernelProblem:
         """Return the problem, with axes named for it alone."""
@@ -72,10 +73,11 @@ class Region:
             scales=self.scales,
             tables=tables,
             cuts=frozenset((graph.inputs[i], cut) for i, cut in self.cuts),
+            rows=frozenset((graph.inputs[i], rank) for i, rank in self.rows),
         )
 
 
-RemoteSolution = tuple[KernelGraph, CostReport, str]
+RemoteSolution = tuple[KernelGraph, CostReport, str, KernelGraph | None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ def solve_region(
             solutions.append((pick.time, work, None))
             continue
         written = KernelGraph(graph.name, graph.inputs, solution.ops, graph.outputs)
-        solutions.append((pick.time, work, (written, solution.cost, solution.description)))
+        told = written, solution.cost, solution.description, solution.combined
+        solutions.append((pick.time, work, told))
     report.weigh()
     return RemoteResult(graph, tuple(solutions), report)
 
@@ -164,9 +167,11 @@ class Remote:
             if solution is None:
                 picks.append(Pick(predicted, None, refused=True, number=work))
                 continue
-            graph, cost, words = solution
+            graph, cost, words, combined = solution
             written = as_written(rename_graph(graph, names).ops)
-            picks.append(Pick(predicted, None, Solution(written, cost, words), number=work))
+            combined = None if combined is None else rename_graph(combined, names)
+            ready = Solution(written, cost, words, combined)
+            picks.append(Pick(predicted, None, ready, number=work))
         return picks
 
     def cancel(self) -> None:

@@ -3,7 +3,7 @@ a value and its leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
@@ -40,8 +40,17 @@ class _Near(NamedTuple):
 class Program:
     """A graph of primitive ops, and the values of it that a plan may or must store."""
 
-    def __init__(self, graph: KernelGraph, target: Target, report: SearchReport) -> None:
+    def __init__(
+        self,
+        graph: KernelGraph,
+        target: Target,
+        report: SearchReport,
+        rows: Mapping[int, int] = {},
+    ) -> None:
+        """``rows`` are inputs that kernels will look up, with the number of dimensions of their
+        indices."""
         self.graph, self.target = graph, target
+        self._rows = {graph.inputs[i]: rank for i, rank in rows.items()}
         self._hot: dict[Value, bool] = {}
         stored = Storable(graph, target, report)
         self.definitions, self.order, self._moved = stored.definitions, stored.order, stored.moved
@@ -84,7 +93,10 @@ class Program:
         sizes = ((i, self._read_bytes(v)) for i, v in enumerate(inputs))
         fewer = tuple((i, size) for i, size in sizes if 0.0 < size < inputs[i].type.bytes)
         cuts = ((i, self._cuts[v]) for i, v in enumerate(inputs) if v in self._cuts)
-        return Region(graph, tuple(hot), self._growth.scales(inputs), fewer, tuple(cuts))
+        rows = ((i, self._rows[v]) for i, v in enumerate(inputs) if v in self._rows)
+        return Region(
+            graph, tuple(hot), self._growth.scales(inputs), fewer, tuple(cuts), tuple(rows)
+        )
 
     @cached_property
     def _cuts(self) -> dict[Value, Cut]:

@@ -57,6 +57,9 @@ still the best one at the next smaller doubt."""
 WORTH_KNOWING = 1.5
 """The search solves all parts of a proposal that takes at most this multiple of the best plan: once
 compiled, kernels of the best one may spill (normalized rows of 65,536 elements)."""
+SEVERAL = 2
+"""The number of matmuls from which on a kernel takes long to solve, above all with more inside: a
+bound from a smaller one saves others."""
 CUTTING = 0.4
 """The largest share of its time that the search spends on the program's cuts."""
 PLANS = "plans"
@@ -179,16 +182,22 @@ class PlanSearch:
 
     def _next(self, part: Part) -> Part:
         """Return the smallest unsolved part on the way to ``part``: single results come before
-        several, and fewer matmuls before more."""
+        several, fewer matmuls before more, and of the parts with the same :data:`SEVERAL` matmuls
+        or more the smallest one, which bounds all others, before the largest."""
         if len(part.nodes) > 1:
             for node in part.nodes:
                 single = self.program.dag.single(part, node)
                 if self.partitions.unsolved(single):
                     return self._next(single)
             return part
-        way = [*self.program.dag.smaller(part), part]
-        last = {self._matmuls(p): p for p in way}  # the largest of each number
-        return next(p for p in last.values() if self.partitions.unsolved(p))
+        least: dict[int, Part] = {}
+        most: dict[int, Part] = {}
+        for each in (*self.program.dag.smaller(part), part):
+            matmuls = self._matmuls(each)
+            least.setdefault(matmuls, each)
+            most[matmuls] = each
+        way = ((least[n], most[n]) if n >= SEVERAL else (most[n],) for n in most)
+        return next(p for parts in way for p in parts if self.partitions.unsolved(p))
 
     def _settle_all(self, parts: list[Part], proposed: list[Part], spare: float) -> None:
         """Solve parts until the proposed ones, which they belong to, take ``spare`` µs more."""

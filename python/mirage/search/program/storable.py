@@ -4,10 +4,12 @@ kernels, and values that are not cheaper to compute again where they are read.""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from mirage.cost.copy_kernels import copies_in, moves_elements, product_time
 from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
+from mirage.search.kernel.loop_nests.columns import GROUP_COLUMNS
 from mirage.search.limits import SearchReport
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
@@ -121,9 +123,9 @@ class Storable:
         return [op, *reversed(ops)] if isinstance(op, Source) else []
 
     def _intermediates(self, required: set[Value]) -> set[Value]:
-        """Return the values worth storing. These are not views, nor cheap to compute from inputs,
-        nor changed by the next elementwise op, and they are smaller than the one other such value
-        from which they would be cheap to compute."""
+        """Return the values worth storing. These are not views, nor other values in a wider type,
+        nor cheap to compute from inputs, nor changed by the next elementwise op, and they are
+        smaller than the one other such value from which they would be cheap to compute."""
         users: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if any(v in self.live for v in op.results):
@@ -135,10 +137,12 @@ class Storable:
             if (address or _in_place(op)) and all(v in shallow for v in op.operands):
                 shallow.update(op.results)
         found: set[Value] = set()
-        factors = self._factors()
-        for value in self.definitions:
+        factors = self._factors(of_few_rows=False)
+        for value, op in self.definitions.items():
             if value in shallow and (value not in factors or self._is_given(value)):
                 continue
+            if _widens(op):
+                continue  # its operand takes less memory
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
             if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
@@ -166,7 +170,7 @@ class Storable:
         """Return the values that are cheap to compute from one other of ``nodes`` and from inputs,
         or parts of them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
-        factors = self._factors()
+        factors = self._factors(of_few_rows=True)
         # nodes and inputs from which a value is computed element by element; None: it is not
         nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
         for op in self.graph.ops:
@@ -185,22 +189,39 @@ class Storable:
                 nearest[v] = frozenset({v}) if v in nodes - copies else below
         return copies
 
-    def _factors(self) -> set[Value]:
+    def _factors(self, *, of_few_rows: bool) -> set[Value]:
         """Return the values that products read, directly or in another shape, and whose
         multiplication takes longer than reading them. The fastest products read their factors
-        unchanged from memory, so these may be worth storing even if they are cheap to compute.
-        Values that are only scaled along axes other than those of the sums are left out: the
-        product is scaled instead."""
+        unchanged from memory, so these may be worth storing even if they are cheap to compute; but
+        not in a second layout where they are 16-bit, since those are read across their rows as
+        well. Values that are only scaled along axes other than those of the sums are left out: the
+        product is scaled instead. If wanted, a few rows beside a large factor belong to these
+        values, too."""
         factors: set[Value] = set()
         for op in reversed(self.graph.ops):
-            read = sum(v.type.bytes for v in op.operands)
-            long = product_time(op, self.target) > read / self.target.dram_bytes
-            if long and isinstance(op, Contraction):
+            if isinstance(op, Contraction) and len(op.operands) == 2:
+                read = sum(v.type.bytes for v in op.operands)
+                long = product_time(op, self.target) > read / self.target.dram_bytes
                 summed = self._axes_of(op.operands[0], op.over[0])
-                factors.update(v for v in op.operands if not self._is_scaled(v, summed))
-            elif isinstance(op, View) and op.whole and op.result in factors:
+                for v, other in zip(op.operands, reversed(op.operands), strict=True):
+                    wanted = long or (of_few_rows and self._is_few_rows(v, other, summed))
+                    if wanted and not self._is_scaled(v, summed):
+                        factors.add(v)
+            elif op.result in factors and (_widens(op) or (isinstance(op, View) and op.whole)):
                 factors.update(op.operands)
+                if op.result.dtype.is_half and not _keeps_rows(op):
+                    factors.discard(op.result)
         return factors
+
+    def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
+        """Return whether a factor has as many rows as warpgroups multiply
+        (:mod:`mirage.search.kernel.loop_nests.columns`), but is much smaller than the other one, of
+        which a share takes longer to read than another kernel takes to start."""
+        rows = self._axes_of(value) - summed - self._axes_of(other)
+        count = prod(self._axes.sizes[axis] for axis in rows)
+        share = (SLACK - 1.0) * other.type.bytes
+        start = (self.target.launch + self.target.combine) * self.target.dram_bytes
+        return count >= GROUP_COLUMNS and share >= max(value.type.bytes, start)
 
     def _is_scaled(self, value: Value, summed: set[str]) -> bool:
         """Return whether a value is another value of its type, multiplied or divided by something
@@ -238,6 +259,12 @@ def _adds_up(op: Op | None) -> bool:
     return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
+def _widens(op: Op) -> bool:
+    """Return whether an op only converts its operand to a type that takes more memory."""
+    same = isinstance(op, Elementwise) and op.identity
+    return same and op.result.dtype.bytes > op.operands[0].dtype.bytes
+
+
 def _in_place(op: Op) -> bool:
     """Return whether each element of the result depends on a few others: there are no sums, cuts or
     joins."""
@@ -249,4 +276,5 @@ def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     tensor it may split axes that were one before, as a mask does: then either value may be the one
     to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
-    return isinstance(use, Elementwise) and all(isinstance(op, Source) for op in others)
+    in_place = isinstance(use, Elementwise) and not _widens(use)
+    return in_place and all(isinstance(op, Source) for op in others)

@@ -126,6 +126,8 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
         case Cumulate(fn=CumulateFn.SUM):
             terms = op.operands[0].shape[op.dim]
             return (min(xs[0][0], terms * xs[0][0], 0), max(xs[0][1], terms * xs[0][1], 0))
+        case Movement() if op.joined_along is not None:
+            return min(low for low, _ in xs), max(high for _, high in xs)
         case Boundary(names_rows=NamedRows() as rows) if rows.hold(*xs[1]):
             return xs[0]
         case Elementwise() | Movement() | Contraction() | Cumulation() | Boundary() | Structure():
@@ -140,7 +142,8 @@ def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
 def _chooses(op: Op) -> bool:
     """Return whether each number of the result is one of the operands' numbers or zero."""
     chosen = (BinaryFn.MIN, BinaryFn.MAX, BinaryFn.KEEP, ReduceFn.MAX, UnaryFn.RELU)
-    same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity)
+    moved = isinstance(op, View) or op.joined_along is not None
+    same = moved or (isinstance(op, Elementwise) and op.identity)
     return same or op.function in chosen
 
 

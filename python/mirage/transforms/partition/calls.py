@@ -10,7 +10,7 @@ from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
-from mirage.semantics.picked_elements import along_one_dimension, leading_indices
+from mirage.semantics.picked_elements import along_one_dimension, indexed_dims, reversed_dims
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, CumulateFn, DType, ReduceFn, conversion
 from mirage.semantics.ugraph import (
@@ -192,8 +192,11 @@ def _gather(w: _Writer, op: Gather) -> None:
 
 def _integers(w: _Writer, op: Integers) -> None:
     """Write the calls of the ops that the formula is made of: one if it is a lookup."""
-    if (count := leading_indices(op)) is not None:
-        w.call("index.Tensor", op.operands, op.result, (("indices", ("tensors", count)),))
+    if (which := indexed_dims(op)) is not None:
+        w.call("index.Tensor", op.operands, op.result, (("indices", ("tensors", which)),))
+        return
+    if (dims := reversed_dims(op)) is not None:
+        w.call("flip.default", op.operands, op.result, (("dims", dims),))
         return
     if (dim := along_one_dimension(op)) is not None:
         w.call("gather.default", op.operands, op.result, (("dim", dim), ("sparse_grad", False)))

@@ -13,11 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from mirage.cost.compilable import FEW_ROWS
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Op, Source, Value, View
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Source, Value, View
 
 _INTEGERS = 1 << 40
 """The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
+_KERNEL, _BEGINNING = 1 << 23, 10
+"""The bytes that a cut counts for, besides those that are passed on, if the run behind it begins
+with functions of more than ``FEW_ROWS`` rows that the run before could compute, such as their norm;
+and the ops at the beginning that count. The kernel that makes the rows can compute these as well,
+and another kernel takes as long as memory needs for that many bytes. Fewer rows are normalised
+where they are multiplied."""
 LARGEST = 43
 """The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
@@ -119,6 +126,8 @@ def _handed_over(
             last[value] = i
         first.update(dict.fromkeys(op.results, i))
     handed = [0] * (len(ops) + 1)
+    for place in _in_functions_of_rows(ops, root):
+        handed[place] += _KERNEL
     for value, end in last.items():
         if value in numbers:
             continue
@@ -127,3 +136,22 @@ def _handed_over(
         for place in range(first[value] + 1, end + 1):
             handed[place] += size + (_INTEGERS if made else 0)
     return handed
+
+
+def _in_functions_of_rows(ops: Sequence[Op], root: Callable[[Value], Value]) -> set[int]:
+    """Return the places behind which ops begin to change elements of several rows, or to sum them,
+    that could do so before."""
+    found: set[int] = set()
+    ready: dict[Value, int] = {}  # of values, the place from which on they could be computed
+    for i, op in enumerate(ops):
+        read = [ready[v] for v in map(root, op.operands) if v in ready]
+        adds = isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
+        if not read or not (adds or isinstance(op, Elementwise)):
+            ready.update(dict.fromkeys(op.results, i + 1))
+            continue
+        place = max(read)
+        ready.update(dict.fromkeys(op.results, place))
+        widest = max((v.type for v in op.operands), key=lambda t: t.size)
+        if widest.size > FEW_ROWS * max(widest.shape[-1:], default=1):
+            found.update(range(max(place, i - _BEGINNING), i + 1))
+    return found

@@ -122,7 +122,7 @@ class _Finder:
 
 def has_formula(op: Op) -> bool:
     """Return whether an op can be a step of formulas."""
-    if len(op.results) != 1 or not op.result.shape:
+    if len(op.results) != 1:
         return False
     result = op.result.dtype
     if computes_bits(op):

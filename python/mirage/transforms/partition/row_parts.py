@@ -80,13 +80,15 @@ class _Cutter:
             return value
         key = value, block
         if key not in self.blocks:
-            op = self.definitions.get(value)
-            self.blocks[key] = None if op is None else self._of(op, block)
+            self.blocks[key] = self._of(value, block)
         return self.blocks[key]
 
-    def _of(self, op: Op, block: Block) -> Value | None:
-        if op.result in self.gathers:
-            return self._parts(self.gathers[op.result], block)
+    def _of(self, value: Value, block: Block) -> Value | None:
+        if value in self.gathers:
+            return self._parts(self.gathers[value], block)
+        op = self.definitions.get(value)
+        if op is None:
+            return None
         needed = operand_blocks(op, block)
         if needed is None or op.cut_at is not None or op.joined_along is not None:
             return None

@@ -47,6 +47,11 @@ SAME = {
 _STEPS = (Elementwise, View)
 
 
+def _moves(op: Op) -> bool:
+    """Return whether an op only moves elements."""
+    return isinstance(op, View) or op.joined_along is not None
+
+
 def integers_as_floats(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with integers that are computed from floats kept as floats; the same object
     if there are none."""
@@ -179,7 +184,7 @@ class _Floats:
             if dtype in INTEGERS and self.ranges[result] != self.ranges[x]:
                 return False
             return dtype is not DType.I1 and self._give(result, self._float(x))
-        if not isinstance(op, View) and op.function not in SAME:
+        if not _moves(op) and op.function not in SAME:
             return False
         if any(v.dtype not in (*INTEGERS, DType.I1) for v in op.operands):
             return False

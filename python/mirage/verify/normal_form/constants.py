@@ -37,9 +37,9 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.exponents import WRITTEN
 from mirage.verify.normal_form.simple_constants import (
-    Logarithm,
+    OfSimple,
     simple_number,
-    with_logarithms,
+    with_functions,
 )
 
 _MOST_FACTORS = 3
@@ -81,13 +81,13 @@ def read_alike(
     return one, other, _changed((reference, one), (candidate, other))
 
 
-def with_logarithms_read(
+def with_functions_read(
     reference: KernelGraph, candidate: KernelGraph
-) -> tuple[KernelGraph, KernelGraph, dict[Number, Logarithm]]:
-    """Return both programs with constants written as logarithms that compile to the same number,
-    and these constants."""
+) -> tuple[KernelGraph, KernelGraph, dict[Number, OfSimple]]:
+    """Return both programs with constants written as logarithms or exponentials that compile to the
+    same number, and these constants."""
     (first, some), (second, others) = (
-        with_logarithms(graph, compiled) for graph in (reference, candidate)
+        with_functions(graph, compiled) for graph in (reference, candidate)
     )
     return first, second, some | others
 

@@ -42,6 +42,10 @@ from mirage.verify.normal_form.exponents import (
     masked_exponential_rule,
 )
 from mirage.verify.normal_form.idle_limits import without_idle_limits
+from mirage.verify.normal_form.infinite_terms import (
+    has_infinite_terms,
+    infinite_term_rule,
+)
 from mirage.verify.normal_form.logarithms_of_sums import shift_rule
 from mirage.verify.normal_form.predicates import masks_rule, predicate_rule
 from mirage.verify.normal_form.real_functions import real_rule
@@ -71,7 +75,8 @@ def normalize(graph: KernelGraph, depth: Depth = Depth.USUAL) -> KernelGraph:
     if depth is Depth.REALS:  # expansions may contain further functions to expand
         graph = without_idle_limits(graph)
         graph = _written(_written(graph, depth), depth)
-    return _written(graph, depth)
+    graph = _written(graph, depth)
+    return _written(graph, None) if has_infinite_terms(graph) else graph
 
 
 def has_exponentials(*graphs: KernelGraph) -> bool:
@@ -91,7 +96,8 @@ def _of_masks(
     return masked_exponential_rule(op, makers, constants) or masks_rule(op, makers)
 
 
-def _written(graph: KernelGraph, depth: Depth) -> KernelGraph:
+def _written(graph: KernelGraph, depth: Depth | None) -> KernelGraph:
+    """Apply the rules of a depth once, or with None only that for products with infinite terms."""
     state = _Rewriter(False, depth)
     ops = state.rewrite(graph.ops)
     outputs = tuple(map(state.now, graph.outputs))
@@ -100,7 +106,7 @@ def _written(graph: KernelGraph, depth: Depth) -> KernelGraph:
 
 
 class _Rewriter:
-    def __init__(self, in_block: bool, depth: Depth) -> None:
+    def __init__(self, in_block: bool, depth: Depth | None) -> None:
         self.in_block, self.depth = in_block, depth
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
@@ -135,7 +141,7 @@ class _Rewriter:
                 kept = _without_dead_reshapes(new.inside, set(new.ends))
                 result.append(new.rebuilt(kept, lambda v: v))
                 continue
-            shifted = shift_rule(op, self.makers, self.reshaped)
+            shifted = self.depth and shift_rule(op, self.makers, self.reshaped)
             rule = shifted or self._rule(op)
             if rule is None:
                 result.append(op)
@@ -148,8 +154,10 @@ class _Rewriter:
                 renamed = rename_ops(tuple(builder.ops), {value: op.result})
                 result.extend(renamed)
                 chosen = self.depth is Depth.REALS and op.function is BinaryFn.ADD
-                if shifted is not None or chosen or op.function is UnaryFn.LOG1P:
-                    # rules for exponentials and sums look for the logarithm, roots for a maximum
+                seen = shifted is not None or chosen or op.function is UnaryFn.LOG1P
+                if seen or self.depth is None:
+                    # rules for exponentials and sums look for the logarithm, roots for a maximum,
+                    # products for the terms of sums
                     self.makers.update((v, new) for new in renamed for v in new.results)
                     self.constants.update(
                         (new.result, new.number) for new in renamed if new.number is not None
@@ -182,6 +190,8 @@ class _Rewriter:
         return None
 
     def _rule(self, op: Op) -> Callable[[Builder], Value] | None:
+        if self.depth is None:
+            return infinite_term_rule(op, self.makers, self.constants)
         if self.depth is Depth.REALS:
             found = real_rule(op, self.makers, self.constants)
             if found is not None:

@@ -17,7 +17,7 @@ from mirage.verify.evidence.proofs.exact import compare_exactly
 from mirage.verify.evidence.proofs.proof_in_place import prove_in_place
 from mirage.verify.evidence.samples.outside_of_rows import gives_no_number_outside
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.normal_form.constants import with_logarithms_read
+from mirage.verify.normal_form.constants import with_functions_read
 from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import (
@@ -76,11 +76,11 @@ def by_rows(
         if outside and not gives_no_number_outside(first, second, outside, contents, work, seed):
             return None
         return ByRows(proof, places.counts)
-    one, other, logarithms = with_logarithms_read(reference, candidate)
-    if logarithms:
+    one, other, functions = with_functions_read(reference, candidate)
+    if functions:
         given = decompose(one), decompose(other), contents, places.counts, seed
         if not outside and (proof := _proof(*given)) is not None:
-            return ByRows(proof, places.counts, notes=tuple(notes_on_constants(logarithms)))
+            return ByRows(proof, places.counts, notes=tuple(notes_on_constants(functions)))
     others = named_places(second, contents)
     narrower = {i: n for i, n in others.counts.items() if i not in places.counts}
     if not narrower:

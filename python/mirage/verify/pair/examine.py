@@ -18,11 +18,11 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
-from mirage.verify.normal_form.constants import with_logarithms_read
+from mirage.verify.normal_form.constants import with_functions_read
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
-from mirage.verify.normal_form.simple_constants import Logarithm
+from mirage.verify.normal_form.simple_constants import OfSimple
 from mirage.verify.pair.as_written import as_written
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.filled_rows import EMPTY_ROWS
@@ -235,7 +235,8 @@ def _by_parts(
 ) -> Verdict | None:
     """Return the verdict by values that both programs seem to have in common; None if there are
     none."""
-    guess = guessed_hint(*pair, contents, seed, budget.left)
+    left = budget.left
+    guess = budget.unlimited(lambda: guessed_hint(*pair, contents, seed, left))
     if guess is None:
         return None
     limits = Patience(*(min(most, budget.share) for most in (PIECE_SECONDS, WHOLE_SECONDS)))
@@ -298,9 +299,9 @@ def _readings(
     """Yield the other ways to read two programs."""
     alike = constants_read(first, second)
     pairs: list[Read] = [alike] if alike[2] else []
-    one, other, logarithms = with_logarithms_read(*alike[:2])
-    if logarithms:
-        pairs.append((one, other, {**alike[2], **logarithms}))
+    one, other, functions = with_functions_read(*alike[:2])
+    if functions:
+        pairs.append((one, other, {**alike[2], **functions}))
     for pair in pairs:
         yield Depth.USUAL, pair
     if kind is not Kind.UNKNOWN:
@@ -316,7 +317,7 @@ def _readings(
             yield depth, pair
 
 
-def _notes(constants: Mapping[Number, Number | Logarithm], depth: Depth) -> Iterator[Evidence]:
+def _notes(constants: Mapping[Number, Number | OfSimple], depth: Depth) -> Iterator[Evidence]:
     """Yield evidence that says how the programs were read, since they are not shown to be equal as
     they are."""
     yield from notes_on_constants(constants)

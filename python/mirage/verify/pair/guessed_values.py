@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mirage.semantics.decompose import decompose
+from mirage.semantics.domain import Float64, Planes
 from mirage.semantics.evaluation.evaluate import EvaluationError, evaluate_floats
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import whole_demand
-from mirage.semantics.scalar import Array
+from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph, Value, View
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.pieces.kernel_by_kernel import Hint
@@ -25,10 +26,10 @@ from mirage.verify.pieces.kernel_by_kernel import Hint
 LONG = 40
 """The number of ops from which on a program is compared by parts first, and as a whole only if that
 fails."""
-_MOST_WORK = 3e7
+_MOST_WORK = 5e8
 """The most elements of both programs together."""
-_WORK_OF_SECOND = 1e7
-"""The number of elements that are computed in half a second."""
+_WORK_OF_SECOND = 2.5e8
+"""The number of elements that are computed in a second or less."""
 _SAME = 1e-7
 """The relative difference within which values count as the same: more than float64 loses."""
 
@@ -94,7 +95,22 @@ def _without_views(
 def _drawn(v: Value, rng: np.random.Generator) -> Array:
     if v.dtype.is_integer:
         return rng.integers(0, 2, v.shape).astype(np.float64)
-    return rng.standard_normal(v.shape)
+    # sums of products are about 1, so that no exponential of theirs is lost
+    scale = v.shape[-1] ** -0.5 if len(v.shape) > 1 and v.shape[-1] else 1.0
+    return rng.standard_normal(v.shape) * scale
+
+
+class _RowsTogether(Float64):
+    """Multiplies all rows by a matrix at once: a stack of few rows each takes many times as long.
+    Sums are in another order then, which is as good for a guess."""
+
+    def matmul(self, a: Planes, b: Planes, dtype: DType) -> Planes:
+        (x,), (y,) = a, b
+        k, n = y.shape[-2:]
+        if y.size != k * n or x.ndim < y.ndim:
+            return super().matmul(a, b, dtype)
+        rows = x.reshape(-1, k) @ y.reshape(k, n)
+        return (rows.reshape(*x.shape[:-1], n),)
 
 
 _Numbers = list[tuple[Value, Array]]
@@ -112,7 +128,8 @@ def _by_kind(
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
     found: dict[tuple[int, bool], _Numbers] = {}
     with np.errstate(all="ignore"):
-        for v, x in zip(values, evaluate_floats(every, inputs), strict=True):
+        found_numbers = evaluate_floats(every, inputs, _RowsTogether())
+        for v, x in zip(values, found_numbers, strict=True):
             if np.isfinite(x).all() and not (v in known and (x == np.trunc(x)).all()):
                 found.setdefault((v.type.size, v.dtype.is_integer), []).append(
                     (v, np.asarray(x).ravel())

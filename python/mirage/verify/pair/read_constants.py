@@ -9,10 +9,10 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.normal_form.constants import read_alike
-from mirage.verify.normal_form.simple_constants import Logarithm
+from mirage.verify.normal_form.simple_constants import OfSimple
 from mirage.verify.verdict import Evidence
 
-Read = tuple[KernelGraph, KernelGraph, Mapping[Number, Number | Logarithm]]
+Read = tuple[KernelGraph, KernelGraph, Mapping[Number, Number | OfSimple]]
 """Two programs, and the constants that were read as other numbers."""
 
 
@@ -24,7 +24,7 @@ def constants_read(first: KernelGraph, second: KernelGraph) -> Read:
     return (one, other, read) if read else (first, second, read)
 
 
-def notes_on_constants(constants: Mapping[Number, Number | Logarithm]) -> Iterator[Evidence]:
+def notes_on_constants(constants: Mapping[Number, Number | OfSimple]) -> Iterator[Evidence]:
     """Yield evidence that says how constants were read, if any were."""
     if constants:
         pairs = (f"{nearest(a)!r} as {b}" for a, b in sorted(constants.items(), key=lambda c: c[0]))

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from example_programs.built import linear
+from mirage import from_torch
 from mirage.compiler import Compiled
 from mirage.compiler.errors import CompileError
 from mirage.mlir_io import graph_from_text
@@ -142,3 +144,23 @@ def test_halves_are_not_looked_at_without_time(
     before = len(slow.texts)
     assert tried.take_broken_kernels(verified) == {}
     assert len(slow.texts) == before == 1
+
+
+def test_kernels_beside_those_of_parts_are_not_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that writes looked up rows comes before those of the part that reads them too."""
+    table, ids, w = torch.rand(32, 64), torch.arange(16), torch.rand(64, 48)
+    graph = from_torch(lambda x, i, w: (x[i], x[i] @ w), table, ids, w)
+    verified = graph_from_text(optimize(graph, replace(OPTIONS, compile=False)).mlir["verified"])
+    slow = Slow(0.1)
+    tried = compiler(slow, monkeypatch)
+    selected, _ = select_cheapest(verified.graph, tried.target)
+    kernels = list(launches(selected.ops))
+    parts = {id(p): list(launches(p.ops)) for op in parts_of(verified.graph) for p in op.programs}
+    assert len(kernels) > 1
+    slow.wrong = set(map(key_of, kernels))
+    tried.options = replace(OPTIONS, finalists=1)
+    assert not tried.finalists(verified.graph)
+    broken = tried.take_broken_kernels(verified.graph)
+    assert broken
+    for program, found in broken.items():
+        assert all(any(k is kernel for kernel in parts[program]) for k in found)

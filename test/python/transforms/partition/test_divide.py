@@ -11,7 +11,7 @@ from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, TensorType, Value
+from mirage.semantics.ugraph import KernelGraph, Matmul, Op, TensorType, Unary, Value, View
 from mirage.transforms.partition.divide import LARGEST, divide, weight
 from mirage.transforms.partition.partition import Part, partition, parts_to_search
 
@@ -144,3 +144,27 @@ def test_numbers_are_not_handed_over() -> None:
     ops = [op for op in build.ops if op.operands]
     definitions = {v: op for op in build.ops for v in op.results}
     assert [len(run) for run in divide(ops, definitions, 7)] == [4, 4]
+
+
+def normalised(rows: int, width: int = 512) -> tuple[list[Op], list[list[Op]]]:
+    """Layers of a product with a residual whose norm has a gain, in runs of about a layer."""
+    build = Builder()
+    x = Value(TensorType((rows, width), F32))
+    for _ in range(6):
+        gain, w = Value(TensorType((width,), F32)), Value(TensorType((width, width), F32))
+        total = build.reduce(ReduceFn.SUM, build.unary(UnaryFn.SQUARE, x), (1,))
+        h = build.binary(BinaryFn.MUL, x, build.unary(UnaryFn.RSQRT, total))
+        h = build.matmul(build.binary(BinaryFn.MUL, h, gain), w)
+        x = build.binary(BinaryFn.ADD, x, build.unary(UnaryFn.TANH, h))
+    ops = [op for op in build.ops if op.operands]
+    return ops, divide(ops, {v: op for op in build.ops for v in op.results}, 8)
+
+
+def test_rows_are_summed_where_they_are_made() -> None:
+    """The next run begins with the product; a few rows are only passed on where that is least."""
+    for rows, first in ((32, Matmul), (16, Unary), (1, Unary)):
+        ops, runs = normalised(rows)
+        assert [op for run in runs for op in run] == ops
+        starts = [next(op for op in run if not isinstance(op, View)) for run in runs[1:]]
+        assert len(starts) >= 4
+        assert all(isinstance(op, first) for op in starts)

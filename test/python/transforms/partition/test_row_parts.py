@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
+from mirage.semantics.copy_launch import copy_launch
 from mirage.semantics.domain import Float64
 from mirage.semantics.evaluation.evaluate import evaluate
 from mirage.semantics.positions import Gather, gather
@@ -90,3 +91,15 @@ def test_a_program_without_lookups_stays() -> None:
     (rows,) = (op.result for op in graph.ops if isinstance(op, Gather))
     plain = replace(graph, inputs=(*graph.inputs, rows), ops=alone)
     assert with_row_parts(plain) is plain
+
+
+def test_what_a_kernel_with_several_results_stores_stays() -> None:
+    """A part that is solved already: a slice of one of a kernel's results, beside a lookup."""
+    table, index, x = value(EXPERTS, WIDTH), value(TOKENS, dtype=DType.I64), value(TOKENS, INNER)
+    one, other = value(TOKENS, INNER), value(TOKENS, INNER)
+    b = Builder()
+    b.ops.append(copy_launch([(x, one), (x, other)], (1, 1), [(TOKENS, INNER)] * 2, warps=1))
+    half = b.slice(one, (0, 0), (TOKENS, INNER // 2))
+    outputs = (half, other, gather(b, table, index))
+    graph = KernelGraph("solved", (table, index, x), tuple(b.ops), outputs)
+    assert with_row_parts(graph) is graph

@@ -10,7 +10,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import Number, as_number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Constant, KernelGraph, TensorType, Value
-from mirage.verify.normal_form.constants import read_alike, with_logarithms_read
+from mirage.verify.normal_form.constants import read_alike, with_functions_read
 from mirage.verify.normal_form.simple_constants import simple_number
 
 
@@ -61,20 +61,28 @@ def test_what_is_read_compiles_to_the_same():
 )
 def test_logarithms_of_simple_numbers(value: float, argument: Fraction):
     for first, second in ((value, 1), (1, value)):
-        *graphs, read = with_logarithms_read(
-            _program(as_number(first)), _program(as_number(second))
-        )
+        *graphs, read = with_functions_read(_program(as_number(first)), _program(as_number(second)))
         (log,) = read.values()
         assert log.of == argument
         written = graphs[0 if first == value else 1]
         assert [op.function for op in written.ops][1:] == [UnaryFn.LOG, BinaryFn.ADD]
 
 
-@pytest.mark.parametrize("value", [2.5, 128**-0.5, math.pi, math.log(12) + 1e-12])
-def test_other_numbers_are_no_logarithms(value: float):
-    assert not with_logarithms_read(_program(as_number(value)), _program(1))[2]
+@pytest.mark.parametrize("argument", [Fraction(3, 10), Fraction(-1), Fraction(7, 3)])
+def test_exponentials_of_simple_numbers(argument: Fraction):
+    value = as_number(math.exp(argument))
+    _, written, read = with_functions_read(_program(1), _program(value))
+    assert [str(found) for found in read.values()] == [f"exp({argument})"]
+    assert [op.function for op in written.ops][1:] == [UnaryFn.EXP, BinaryFn.ADD]
 
 
-def test_no_logarithm_is_a_double():
+@pytest.mark.parametrize(
+    "value", [2.5, 128**-0.5, math.pi, math.log(12) + 1e-12, math.exp(0.3) + 1e-12]
+)
+def test_other_numbers_are_none_of_these(value: float):
+    assert not with_functions_read(_program(as_number(value)), _program(1))[2]
+
+
+def test_none_of_these_is_a_double():
     value = as_number(math.log(12))
-    assert not with_logarithms_read(_program(value, DType.F64), _program(1, DType.F64))[2]
+    assert not with_functions_read(_program(value, DType.F64), _program(1, DType.F64))[2]

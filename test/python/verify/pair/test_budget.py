@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import pytest
 from mirage.semantics.builder import Builder
@@ -27,6 +28,19 @@ def test_an_attempt_that_ends_gives_what_it_finds() -> None:
     budget = Budget(1.0)
     assert budget.attempt("one", lambda: "found") == "found"
     assert budget.evidence == ()
+
+
+def test_what_takes_a_known_time_does_not_count() -> None:
+    budget = Budget(0.5)
+
+    def long() -> str:
+        until = time.process_time() + 0.6
+        while time.process_time() < until:
+            pass
+        return "found"
+
+    assert budget.unlimited(long) == "found"
+    assert budget.left > 0.3
 
 
 def test_attempts_share_the_time() -> None:

@@ -136,3 +136,26 @@ def test_what_is_not_shown_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None
     assert verdict.kind is Kind.UNKNOWN
     assert "no result within 0.05 s" in evidence(verdict, "both programs as one")
     assert any("more time than 0.05 s" in want for want in needed(verdict))
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_values_after_a_softmax_of_many_products_are_found(merged: bool) -> None:
+    """Its exponentials are not lost in numbers that are drawn too large; and products of few rows
+    each, in another order, are the same values."""
+    q = Value(TensorType((3, 2, 256), DType.F32), "q")
+    k = Value(TensorType((256, 256), DType.F32), "k")
+    b = Builder()
+    rows = b.reshape(q, (6, 256)) if merged else q
+    turned = b.transpose(k, (1, 0))
+    weights = b.softmax(b.matmul(b.matmul(rows, turned), turned), 1 if merged else 2)
+    y = b.unary(UnaryFn.SILU, b.matmul(weights, k))
+    y = b.reshape(y, (3, 2, 256)) if merged else y
+    after = KernelGraph("after", (q, k), tuple(b.ops), (y,))
+    b = Builder()
+    turned = b.transpose(k, (1, 0))
+    found = b.softmax(b.matmul(b.matmul(q, turned), turned), 2)
+    result = b.unary(UnaryFn.SILU, b.matmul(found, k))
+    before = KernelGraph("before", (q, k), tuple(b.ops), (result,))
+    hint = guessed_hint(before, after, {}, 0)
+    assert hint is not None
+    assert weights in {v for _, v in hint.stored}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch.export.graph_signature import ExportGraphSignature, OutputKind
 from mirage.frontend.torch_import.capture.folding import is_small, pure
 from mirage.frontend.torch_import.capture.functional_writes import functional_writes
 from mirage.frontend.torch_import.capture.fused_layers import LAYERS
+from mirage.frontend.torch_import.capture.single_decompositions import Definitions, decompose_nodes
 from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
 from mirage.frontend.torch_import.rows.op_table import TABLE
 
@@ -37,18 +38,14 @@ def decomposed(
 ) -> torch.export.ExportedProgram:
     """Return the program in ops that have rows, as far as PyTorch has definitions of the other ops.
 
-    If all ops have rows and none writes to anything but an input, that is the program itself,
-    changed ``in_place`` or copied: most of PyTorch's work here takes as long for two ops as for a
-    thousand."""
-    if not all(_stays(node) for node in exported.graph.nodes):
-        found = _run(exported, _decompositions())
-        _drop_steps(found.graph)
-        if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
-            return found
-        # solvers that check their results remain whole, and check them when called
-        checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
-        return _run(exported, checked)
+    If all ops have rows, or can be replaced one by one, and none writes to anything but an input,
+    that is the program itself, changed ``in_place`` or copied: most of PyTorch's work here takes as
+    long for two ops as for a thousand."""
     kept = exported if in_place else _copied(exported)
+    if not all(_stays(node) for node in kept.graph.nodes):
+        if not _replaced(kept):
+            return _traced_again(exported)
+        _drop_steps(kept.graph)
     writes = functional_writes(kept)
     if writes is None or not all(op in _rows() for op in writes.ops.values()):
         return _run(exported, _decompositions())
@@ -56,6 +53,25 @@ def decomposed(
     for node in kept.graph.find_nodes(op="call_function", target=CHECK):
         kept.graph.erase_node(node)
     return kept
+
+
+def _replaced(exported: torch.export.ExportedProgram) -> bool:
+    """Replace the ops without a row one by one, if possible."""
+    if _SPLIT is None:
+        return False
+    with unset_fake_temporarily():
+        return decompose_nodes(exported, *_split_of(_decompositions()), _stays)
+
+
+def _traced_again(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return the program as PyTorch takes it apart."""
+    found = _run(exported, _decompositions())
+    _drop_steps(found.graph)
+    if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
+        return found
+    # solvers that check their results remain whole, and check them when called
+    checked = {op: made for op, made in _decompositions().items() if not _is_solver(op)}
+    return _run(exported, checked)
 
 
 def _copied(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -73,7 +89,7 @@ def _copied(exported: torch.export.ExportedProgram) -> torch.export.ExportedProg
 
 
 def _run(
-    exported: torch.export.ExportedProgram, table: Mapping[Any, Callable[..., Any]]
+    exported: torch.export.ExportedProgram, table: Definitions
 ) -> torch.export.ExportedProgram:
     """Return ``exported.run_decompositions(table)`` in a third of the time. PyTorch looks for all
     existing composite ops and registers the decomposition of each one again, whatever the program
@@ -81,12 +97,7 @@ def _run(
     registered."""
     if _SPLIT is None or _DECOMPOSE is None:  # a version of PyTorch that does it in another way
         return exported.run_decompositions(dict(table))
-    key = frozenset(table)
-    if key not in _split:
-        composite, others = _SPLIT(dict(table))
-        own = {op: made for op, made in composite.items() if not _is_default(op, made)}
-        _split[key] = own, others
-    composite, others = _split[key]
+    composite, others = _split_of(table)
     with unset_fake_temporarily(), calls_of_models():
         return _DECOMPOSE(
             exported,
@@ -95,6 +106,16 @@ def _run(
             joint_loss_index=None,
             decompose_custom_triton_ops=False,
         )
+
+
+def _split_of(table: Definitions) -> tuple[_Table, _Table]:
+    """Return a table's definitions of composite ops, without PyTorch's own, and of others."""
+    key = frozenset(table)
+    if key not in _split:
+        composite, others = _SPLIT(dict(table))
+        own = {op: made for op, made in composite.items() if not _is_default(op, made)}
+        _split[key] = own, others
+    return _split[key]
 
 
 def _is_default(op: Any, made: Any) -> bool:

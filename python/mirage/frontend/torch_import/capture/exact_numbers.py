@@ -4,7 +4,8 @@
 so the number before the rounding is the same constant to them, and it has the algebra of a root. It
 is computed in float64, step by step, and taken where the f32 is the nearest to it, or beside the
 nearest if the step is a function (``rsqrt``), whose last digit depends on the device. Where the
-steps round what the result is about (``1e8 + 1 - 1e8``), it is not.
+steps round what the result is about (``1e8 + 1 - 1e8``), it is not. A literal of f32
+(``torch.tensor(0.3)``) is the simple number that it is the nearest f32 to.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 import torch
 from torch.fx.node import map_arg
+
+from mirage.semantics.numbers import read_single
 
 _WIDE = {torch.float32: torch.float64}
 _FUNCTIONS = frozenset(
@@ -30,19 +33,25 @@ def exact_numbers(
 ) -> dict[torch.fx.Node, torch.Tensor]:
     """Return the numbers of f32 (tensors without dimensions) among ``known`` that PyTorch rounds
     from these numbers of float64, which are other ones."""
-    wide: dict[torch.fx.Node, torch.Tensor] = {}
+    wide: dict[torch.fx.Node, torch.Tensor] = {}  # as the numbers before any rounding
+    plain: dict[torch.fx.Node, torch.Tensor] = {}  # as PyTorch rounds them
     found: dict[torch.fx.Node, torch.Tensor] = {}
     for node in graph.nodes:
         rounded = known.get(node)
         if not isinstance(rounded, torch.Tensor) or rounded.shape or rounded.is_complex():
             continue
-        value = rounded.to(_WIDE.get(rounded.dtype, rounded.dtype))
-        if rounded.dtype is torch.float32 and node.op == "call_function":
-            computed = _computed(node, wide)
+        plain[node] = wide[node] = rounded.to(_WIDE.get(rounded.dtype, rounded.dtype))
+        if rounded.dtype is not torch.float32:
+            continue
+        if node.op != "call_function":
+            wide[node] = torch.full((), read_single(rounded.item()), dtype=torch.float64)
+            continue
+        for given in (wide, plain):
+            computed = _computed(node, given)
             if computed is not None and _is_rounded(node, computed, rounded):
-                found |= {} if torch.equal(computed, value) else {node: computed}
-                value = computed
-        wide[node] = value
+                found |= {} if torch.equal(computed, plain[node]) else {node: computed}
+                wide[node] = computed
+                break
     return found
 
 

@@ -35,7 +35,8 @@ class CombineKernel:
         names.update(zip(found.inputs, graph.inputs, strict=True))
         names.update(zip(found.outputs, graph.outputs, strict=True))
         ops = as_written(rename_graph(found, names).ops)
-        return Combination(self, ops, dict(zip(launches(ops), launches(self.ops), strict=True)))
+        originals = dict(zip(launches(ops), launches(self.ops), strict=True))
+        return Combination(graph, self, ops, originals)
 
     def report(self, launch: Launch, hot: frozenset[Value], target: Target) -> CostReport:
         """Return the cost of a launch if L2 holds the operands ``hot``."""
@@ -47,9 +48,10 @@ class CombineKernel:
 
 @dataclass(frozen=True)
 class Combination:
-    """A combine kernel rewritten for one program: its launches and views, and the original of each
-    launch."""
+    """A combine kernel rewritten for one ``program``: its launches and views, and the original of
+    each launch."""
 
+    program: KernelGraph | None = None
     kernel: CombineKernel = field(default_factory=lambda: CombineKernel((), (), ()))
     ops: Written = ()
     found: Mapping[Launch, Launch] = field(default_factory=dict[Launch, Launch])

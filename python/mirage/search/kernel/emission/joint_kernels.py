@@ -26,6 +26,7 @@ from mirage.search.kernel.emission.joined_launches import joined
 from mirage.search.kernel.emission.launches import Combine, Draft, launches_of
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.loop_nests.columns import IntArray
+from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
 from mirage.semantics.ugraph import (
     Launch,
@@ -215,11 +216,16 @@ def _by_kind(picks: Sequence[Pick]) -> Kinds:
     found: dict[object, dict[frozenset[Edge], Draft]] = {}
     for draft in (p.draft for p in picks if p.draft is not None):
         kind = draft.kind
-        if kind.split is None and kind.inner is None and draft.loops == kind.passes:
+        if may_join(kind) and draft.loops == kind.passes:
             multiplies = any(isinstance(e, Product) for e in draft.edges)
             moves = kind.loop is not None, kind.passes, multiplies
             found.setdefault(moves, {}).setdefault(frozenset(draft.edges), draft)
     return {moves: list(drafts.values())[:DERIVED] for moves, drafts in found.items()}
+
+
+def may_join(kind: FrameType) -> bool:
+    """Return whether derivations of a type of frame are one kernel without nested loops."""
+    return kind.split is None and kind.inner is None
 
 
 def _common_sizes(draft: Draft, chosen: IntArray) -> Iterator[Sizes | None]:

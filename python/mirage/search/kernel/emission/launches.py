@@ -3,7 +3,7 @@ and the views that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -99,7 +99,19 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         else report(features_of(launch, hot, tables=_read_bytes(problem, launch)), target)
         for launch in kernels
     )
-    return Solution(ops, CostReport.sequence(parts, after_another(target)), str(draft.kind))
+    cost = CostReport.sequence(parts, after_another(target))
+    return Solution(ops, cost, str(draft.kind), _as_outputs(second.program, draft.analysis.after))
+
+
+def _as_outputs(program: KernelGraph | None, after: Sequence[Reshape]) -> KernelGraph | None:
+    """Return a combine program whose outputs are those of the problem rather than views of them."""
+    if program is None:
+        return None
+    outputs = {view.operands[0]: view.result for view in after}
+    ops = (*program.ops, *(view for view in after if view.operands[0] in program.outputs))
+    return KernelGraph(
+        program.name, program.inputs, ops, tuple(outputs.get(v, v) for v in program.outputs)
+    )
 
 
 def launches_of(draft: Draft, target: Target, combine: Combine) -> tuple[Written, Combination]:

@@ -68,6 +68,7 @@ class EdgeAccounts(GoalTiles):
         """The readers of goals in the derivation whose work is counted, if there is one
         (:func:`readers_of`)."""
         self._loads: dict[Goal, tuple[int, bool, str]] = {}
+        self._multiplied: dict[Goal, bool] = {}
         self._around = {where: Around() for where in Where}
         if kind.loop is not None and kind.inner is not None:
             steps = self.columns.steps[kind.loop]
@@ -124,6 +125,17 @@ class EdgeAccounts(GoalTiles):
         """The goals that products may read, and the axes along which these contract them."""
         edges = (edge for some in self.derivations.edges.values() for edge in some)
         return readers_of(edge for edge in edges if isinstance(edge, Product))
+
+    def of_product(self, goal: Goal) -> bool:
+        """Return whether a goal may be computed from a product."""
+        found = self._multiplied.get(goal)
+        if found is None:
+            edges = self.derivations.edges.get(goal, ())
+            found = self._multiplied[goal] = any(
+                isinstance(edge, Product) or any(map(self.of_product, edge.children))
+                for edge in edges
+            )
+        return found
 
     def _skewed(self, goal: Goal) -> Num:
         """Return where a goal is loaded as a tile with skewed rows: only products read it, and

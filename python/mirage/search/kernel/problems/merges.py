@@ -111,6 +111,7 @@ def find_merges(
     sums += [{atom.axis} for atom in atoms if isinstance(atom, SoFarAtom)]
     if any(len(set(s)) < len(s) for s in sequences):
         return Merges(split=False)
+    indices = _index_axes(problem, reads)
 
     def together(a: str, b: str) -> bool:
         for s, factor in zip(sequences, free, strict=True):
@@ -119,7 +120,7 @@ def find_merges(
                     return False
             elif a in s and s.index(a) + 1 != s.index(b):
                 return False
-        return all((a in s) == (b in s) for s in sums)
+        return all((a in s) == (b in s) for s in (*sums, *indices))
 
     def useful(a: str, b: str) -> bool:
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
@@ -151,6 +152,16 @@ def find_merges(
         if len(views) == len({tensor for tensor, _ in views}):
             return merges
     return Merges(split=False)
+
+
+def _index_axes(problem: KernelProblem, reads: Sequence[InAtom]) -> list[set[str]]:
+    """Return the axes along which rows that are looked up have their indices, for each tensor."""
+    ranks = dict(problem.rows)
+    found: list[set[str]] = []
+    for atom in reads:
+        rank = ranks.get(problem.leaves[atom.tensor], 0)
+        found.append({a for dim in atom.dims[:rank] for a in dim})
+    return found
 
 
 def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool:

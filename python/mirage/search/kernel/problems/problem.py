@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from mirage.cost.cost_report import CostReport
@@ -11,9 +11,10 @@ from mirage.cost.overlapping_views import Cut
 from mirage.search.algebra.axes import AxisTable
 from mirage.search.kernel.problems.growth import Scales
 from mirage.semantics.scalar import DType
-from mirage.semantics.substitute import rename_ops
+from mirage.semantics.substitute import rename_graph, rename_ops
 from mirage.semantics.ugraph import (
     Contraction,
+    KernelGraph,
     Launch,
     Op,
     Reshape,
@@ -49,6 +50,10 @@ class KernelProblem:
     cuts: frozenset[tuple[Value, Cut]] = frozenset()
     """The leaves that are blocks of tensors, which may overlap."""
 
+    rows: frozenset[tuple[Value, int]] = frozenset()
+    """The leaves that kernels will look up, and the number of dimensions of their indices, which
+    come first: no view may merge these with the dimensions of a row."""
+
     def read_bytes(self, leaf: Value) -> float:
         """Return the bytes of device memory that kernels read for a leaf."""
         if leaf in self.hot:
@@ -75,11 +80,13 @@ Written = tuple[Launch | Reshape, ...]
 @dataclass(frozen=True)
 class Solution:
     """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
-    views of tensors that they need; and their cost."""
+    views of tensors that they need; and their cost. ``combined`` is the program that combine
+    kernels compute, whose inputs are partial results and what views of leaves are."""
 
     ops: Written
     cost: CostReport
     description: str
+    combined: KernelGraph | None = None
 
     def renamed(self, names: Mapping[Value, Value]) -> Solution:
         """Return the same for other inputs and outputs, without a value in common."""
@@ -88,7 +95,8 @@ class Solution:
         for launch in launches(self.ops):
             for operand, param in zip(launch.operands, launch.body.params, strict=True):
                 own[param] = Value(param.type, own.get(operand, operand).name)
-        return Solution(as_written(rename_ops(self.ops, own)), self.cost, self.description)
+        combined = None if self.combined is None else rename_graph(self.combined, own)
+        return replace(self, ops=as_written(rename_ops(self.ops, own)), combined=combined)
 
 
 def as_written(ops: Sequence[Op]) -> Written:

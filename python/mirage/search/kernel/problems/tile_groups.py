@@ -47,4 +47,5 @@ def _part(problem: KernelProblem, outputs: tuple[Value, ...], narrower: Fraction
         table=AxisTable.of(graph, together=True), hot=problem.hot.intersection(leaves),
         scales=scales, narrower=narrower,
         tables=frozenset(t for t in problem.tables if t[0] in leaves),
+        rows=frozenset(r for r in problem.rows if r[0] in leaves),
     )  # fmt: skip

@@ -13,6 +13,7 @@ from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
+    is_moved_by_formulas,
     is_picked,
     linear,
     picked_rows,
@@ -66,6 +67,8 @@ def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     """Return the parts of ``x`` that an index of rank 1 selects along ``dim``."""
     if not dim:
         return gather(b, x, index)
+    if is_moved_by_formulas(b, x):
+        return picked_rows(b, x, [(dim, index)], from_end=False)
     first = (dim, *(d for d in range(len(x.shape)) if d != dim))
     y = gather(b, b.transpose(x, first), index)
     back = (*range(1, dim + 1), 0, *range(dim + 1, len(x.shape)))
@@ -78,10 +81,14 @@ def turned_around(b: Lowering, x: Value, dims: Iterable[int]) -> Value:
     source, turned = b.turned.get(x, (x, frozenset[int]()))
     left = turned.symmetric_difference(d for d in dims if x.shape[d] > 1)
     y = source
-    for dim in sorted(left):
-        size = y.shape[dim]
-        back = b.combine(BinaryFn.SUB, size - 1, iota(b, (size,), 0))
-        y = along(b, y, dim, back)
+    if any(left) and is_moved_by_formulas(b, y):  # others are rows
+        ends = [n - 1 if d in left else None for d, n in enumerate(y.shape)]
+        where = [Index((d,), last=last) for d, last in enumerate(ends)]
+        y = picked_elements(b, y, where, y.shape)
+    else:
+        for dim in sorted(left):
+            back = b.combine(BinaryFn.SUB, y.shape[dim] - 1, iota(b, (y.shape[dim],), 0))
+            y = along(b, y, dim, back)
     if left:
         b.turned[y] = source, left
     return y
@@ -119,7 +126,8 @@ def _index(b: Lowering, c: Call) -> Value:
         i if from_end else places_from_the_end(b, i, n)
         for (_, i), n in zip(entries, sizes, strict=True)
     ]
-    if is_picked(b, indices, sizes, c):
+    inner = len(dims) == 1 and dims[0] > 0 and is_moved_by_formulas(b, x)
+    if inner or is_picked(b, indices, sizes, c):
         return picked_rows(b, x, entries)
     place = linear(b, indices, sizes)
     table = b.permuted(x, (*dims, *rest))
@@ -161,7 +169,7 @@ def _gather(b: Lowering, c: Call) -> Value:
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
     places = [own(i, d) for i, d in enumerate(kept)]
-    if is_picked(b, places, [x.shape[d] for d in kept], c):
+    if is_moved_by_formulas(b, x):
         every = tuple(range(rank))
         where = [Index(every, index) if d == dim else Index((d,)) for d in every]
         return picked_elements(b, c.value(0), where, index.shape)

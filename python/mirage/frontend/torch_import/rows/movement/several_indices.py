@@ -51,6 +51,12 @@ def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Ca
     return outside and b.may_stay and bool(found and found.shape and found.bytes <= _LITTLE)
 
 
+def is_moved_by_formulas(b: Lowering, x: Value) -> bool:
+    """Return whether formulas pick elements of a tensor, where lookups of rows would need it in
+    another order. Programs without calls keep the lookups, which proofs know."""
+    return b.may_stay and x.dtype is not DType.F64 and not x.dtype.is_eight_bits
+
+
 def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value:
     """Return the row-major place of ``indices`` within ``sizes``; -1 if one of them is outside."""
     place: Value | None = None
@@ -69,8 +75,11 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
     return place if inside is None else choose(b, inside, place, -1, DType.I64)
 
 
-def picked_rows(b: Lowering, x: Value, entries: Sequence[tuple[int, Value]]) -> Value:
-    """Return what index tensors select, as elements of ``x``."""
+def picked_rows(
+    b: Lowering, x: Value, entries: Sequence[tuple[int, Value]], *, from_end: bool = True
+) -> Value:
+    """Return what index tensors select, as elements of ``x``; negative indices may count
+    ``from_end``."""
     dims = [d for d, _ in entries]
     common: tuple[int, ...] = ()
     for _, i in entries:
@@ -83,6 +92,6 @@ def picked_rows(b: Lowering, x: Value, entries: Sequence[tuple[int, Value]]) -> 
     for d, i in entries:
         end = lead + len(common)
         along = tuple(range(end - len(i.shape), end))
-        where[d] = Index(along, i, from_end=b.range_of(i)[0] < 0)
+        where[d] = Index(along, i, from_end=from_end and b.range_of(i)[0] < 0)
     shape = (*others[:lead], *common, *others[lead:])
     return picked_elements(b, x, [where[d] for d in range(len(x.shape))], shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mirage.frontend.torch_import.rows.elements.comparisons import bias
-from mirage.frontend.torch_import.rows.lowering import Lowering
+from mirage.frontend.torch_import.rows.lowering import Lowering, wide
 from mirage.frontend.torch_import.rows.reductions.reductions import any_of_rows
 from mirage.frontend.torch_import.rows.seen_rows import has_no_empty_row
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
@@ -12,8 +12,9 @@ from mirage.semantics.ugraph import Value
 
 
 def attention(b: Lowering, c: Call) -> Value:
-    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. A row that attends to no key is
-    zero, as in PyTorch when a mask is given; a softmax over nothing would be 0 / 0."""
+    """``op(q, k, v, mask, dropout, causal, scale, enable_gqa)``. Scores are in f32, and weights in
+    the type of values, as PyTorch's kernels have them. A row that attends to no key is zero, as in
+    PyTorch when a mask is given; a softmax over nothing would be 0 / 0."""
     q, k, v, mask = c.value(0), c.value(1), c.value(2), c.optional(3)
     if c.number(4, 0.0) != 0.0:
         raise Unsupported("dropout; pass dropout_p=0.0")
@@ -24,7 +25,7 @@ def attention(b: Lowering, c: Call) -> Value:
     if grouped:
         # Query heads of a group are rows of one matrix, so that keys and values are not repeated.
         q = b.reshape(q, (*q.shape[:-3], groups, q.shape[-3] // groups * rows, q.shape[-1]))
-    scores = b.product(q, b.swapped(k, -1, -2))
+    scores = b.product(wide(b, q), b.swapped(wide(b, k), -1, -2))
     scores = b.combine(BinaryFn.MUL, scores, c.number(6, float(q.shape[-1]) ** -0.5))
     masks = [] if mask is None else _additive(b, mask, scores.dtype)
     if c.arg(5):  # rows and columns both count from the first one
