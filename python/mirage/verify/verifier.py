@@ -12,6 +12,7 @@ from mirage.rare_collections import rare_collections
 from mirage.semantics.decompose import decompose
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.pages import of_any_pages
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.evidence.roundings.rounding import measure_together
@@ -97,7 +98,7 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     if aligned.different:
         evidence = Evidence("results", False, aligned.different)
         return Verdict(Kind.REFUTED, None, (evidence,), options.seed or 0)
-    first, second = aligned.reference, aligned.candidate
+    first, second = of_any_pages(aligned.reference), of_any_pages(aligned.candidate)
     if not first.outputs and not second.outputs:
         evidence = Evidence("results", True, "no result is a tensor with elements")
         return Verdict(

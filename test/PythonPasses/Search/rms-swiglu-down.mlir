@@ -1,23 +1,25 @@
-// RMSNorm with a gain, SwiGLU, down projection. One kernel leaves a number for each row; tiles of x are
-// normalised with it before they are rounded, so both products are of 16 bits, and one kernel computes
-// the gate and what it lets through.
+// RMSNorm with a gain, SwiGLU, down projection. One kernel normalises the rows, which are few beside the weights;
+// warpgroups multiply them by the weights as left factors, both products in one kernel, which computes the gate
+// and what it lets through.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives
 // CHECK: }, {
-// CHECK: %[[SCALE:.*]] = kernel.launch({{.*}}) grid [m = {{[0-9]+}}] {{.*}} -> tensor<8x1xf32> {
+// CHECK: %[[X:.*]] = kernel.launch({{.*}}) grid [m = {{[0-9]+}}] {{.*}} -> tensor<8x4096xf16> {
 // CHECK: block.unary square
 // CHECK: block.unary rsqrt
-// CHECK: %[[H:.*]] = kernel.launch({{.*}}, %[[SCALE]]) grid [n = {{[0-9]+}}] {{.*}} -> tensor<8x14336xf16> {
+// CHECK: %[[H:.*]] = kernel.launch({{.*}}, %[[X]]) grid [n = {{[0-9]+}}] schedule <{{.*}}engine = warpgroup> {{.*}} -> tensor<8x14336xf16> {
 // CHECK-NOT: rsqrt
 // CHECK: %[[SUMS:.*]]:2 = block.loop [k = {{[0-9]+}}] {
-// CHECK: %[[X:.*]] = block.cast %{{.*}}xf32>) -> !block.tile<{{.*}}xf16>
-// CHECK: block.matmul %[[X]], %{{.*}}xf16>, !block.tile<{{.*}}xf16>)
-// CHECK: block.matmul %[[X]], %{{.*}}xf16>, !block.tile<{{.*}}xf16>)
+// CHECK: %[[COLUMNS:.*]] = block.transpose {{.*}} -> !block.tile<{{[0-9]+}}x8xf16>
+// CHECK: block.matmul %{{.*}}, %[[COLUMNS]] :
+// CHECK: block.matmul %{{.*}}, %[[COLUMNS]] :
 // CHECK: block.accumulate sum %{{.*}}, sum %{{.*}} :
 // CHECK-NOT: block.matmul
-// CHECK: block.unary silu %[[SUMS]]#{{[01]}}
-// CHECK: block.binary mul %[[SUMS]]#{{[01]}},
+// CHECK-DAG: %[[UP:.*]] = block.transpose %[[SUMS]]#0
+// CHECK-DAG: %[[GATE:.*]] = block.transpose %[[SUMS]]#1
+// CHECK: %[[OPEN:.*]] = block.unary silu %[[GATE]]
+// CHECK: block.binary mul %[[UP]], %[[OPEN]]
 // CHECK: block.store
 // CHECK: kernel.launch({{.*}}%[[H]]) grid
 // CHECK: block.matmul

@@ -6,8 +6,8 @@
 // CHECK: }, {
 // CHECK: %[[ROWS:.*]] = kernel.reshape %{{.*}} -> tensor<8x32x128xf16>
 // CHECK: kernel.launch(%[[ROWS]], %{{.*}}, %{{.*}}) grid [b = 8, n_part = {{[0-9]+}}]
-// CHECK: block.load %{{.*}} : tensor<8x32x128xf16> -> !block.tile<1x32x128xf16>
-// CHECK: block.matmul {{.*}}x32x128xf16>, {{.*}} -> !block.tile<{{.*}}x32x{{[0-9]+}}xf32>
+// CHECK: block.load %{{.*}} : tensor<8x32x128xf16> -> !block.tile<1x32x{{[0-9]+}}xf16>
+// CHECK: block.matmul {{.*}}x32x{{[0-9]+}}xf16>, {{.*}} -> !block.tile<{{.*}}x32x{{[0-9]+}}xf32>
 // CHECK: block.unary exp
 // CHECK: block.matmul {{.*}} -> !block.tile<{{.*}}x32x128xf32>
 // CHECK: %[[OUT:.*]] = kernel.launch

@@ -18,7 +18,8 @@ from mirage.search.kernel.problems.problem import Solution, Written
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
 from mirage.search.program.plans import Step
-from mirage.semantics.ugraph import Contraction, KernelGraph, Launch, Value, launches
+from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.ugraph import Contraction, KernelGraph, Launch, Value, all_ops, launches
 
 _Values = tuple[Value, ...]
 Pair = tuple[Region, Step]
@@ -75,22 +76,22 @@ class SumsAndReaders:
 
     def _reader(self, pairs: Sequence[Pair], place: int, there: set[Value]) -> Pair | None:
         """Return the first step that reads what the step at a place adds up, if it can be computed
-        there: it multiplies nothing, and what else it reads is there."""
+        there: it multiplies nothing, and what else it reads is there and no larger."""
         region, step = pairs[place]
+        if any(op.function is UnaryFn.EXP for op in all_ops(region.graph.ops)):
+            return None  # the maxima by which these are shifted later need the sums themselves
         solution = self.solver.write(step) if isinstance(step, Pick) else None
         if solution is None or solution.combined is None:
             return None
         totals = frozenset(region.graph.outputs)
-        for later in pairs[place + 1 :]:
-            if not totals.isdisjoint(_reads(later)):
-                products = (
-                    op
-                    for op in later[0].graph.ops
-                    if isinstance(op, Contraction) and len(op.operands) > 1
-                )
-                able = isinstance(later[1], Pick) and _reads(later) <= {*there, *totals}
-                return later if able and next(products, None) is None else None
-        return None
+        reader = next((p for p in pairs[place + 1 :] if not totals.isdisjoint(_reads(p))), None)
+        if reader is None or not isinstance(reader[1], Pick):
+            return None
+        largest = max(v.type.size for v in totals)
+        small = all(v in totals or (v in there and v.type.size <= largest) for v in _reads(reader))
+        ops = all_ops(reader[0].graph.ops)
+        products = any(isinstance(op, Contraction) and len(op.operands) > 1 for op in ops)
+        return reader if small and not products else None
 
     def _both(self, first: Pair, second: Pair, read: set[Value]) -> Pair | None:
         """Return two steps as one, of whose results others ``read`` some; None if that does not

@@ -46,6 +46,7 @@ from mirage.frontend.torch_import.rows.op_table import IGNORED, TABLE, WITHOUT_C
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import ShapeError
 from mirage.semantics.numbers import Number
+from mirage.semantics.pages import rows_of_pages
 from mirage.semantics.scalar import DType
 from mirage.semantics.substitute import without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, TensorType, Value
@@ -53,7 +54,6 @@ from mirage.transforms.certain_choices import without_certain_choices
 from mirage.transforms.copies import without_copies, without_repeats
 from mirage.transforms.earlier_slices import with_earlier_slices
 from mirage.transforms.nested_joins import flat_joins
-from mirage.transforms.pages import rows_of_pages
 from mirage.transforms.partition.integer_regions import BIT_CALLS
 from mirage.transforms.selections import selected_pieces
 

@@ -7,10 +7,10 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.positions import Gather, gather
+from mirage.semantics.pages import of_any_pages, rows_of_pages
+from mirage.semantics.positions import Gather, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Elementwise, KernelGraph, TensorType, Value
-from mirage.transforms.pages import rows_of_pages
 
 
 def program(row: tuple[int, ...], shape: tuple[int, ...], index: DType) -> KernelGraph:
@@ -81,3 +81,37 @@ def test_keys_and_values_in_the_same_pages() -> None:
     assert lookups(found) == [(28, 5), (28, 5)]
     assert [op.function for op in found.ops].count(BinaryFn.MUL) == 1
     assert not any(isinstance(op, Elementwise) and op.identity for op in found.ops)
+
+
+def within(lowest: int, highest: int) -> KernelGraph:
+    """Rows of limited pages, of four rows each, among 28 rows."""
+    table, pages = Value(TensorType((28, 5), DType.F32)), Value(TensorType((2, 3), DType.I64))
+    b = Builder()
+    limited = b.binary(BinaryFn.MAX, pages, b.constant(lowest, DType.I64))
+    limited = b.binary(BinaryFn.MIN, limited, b.constant(highest, DType.I64))
+    first = b.binary(BinaryFn.MUL, b.reshape(limited, (6, 1)), b.constant(4, DType.I64))
+    line = b.reshape(iota(b, (4,), 0, DType.I64), (1, 4))
+    found = gather(b, table, b.reshape(b.binary(BinaryFn.ADD, first, line), (2, 12)))
+    return KernelGraph("rows", (table, pages), tuple(b.ops), (found,))
+
+
+def has_limits(graph: KernelGraph) -> bool:
+    return any(op.function in (BinaryFn.MIN, BinaryFn.MAX) for op in graph.ops)
+
+
+def test_limits_that_keep_pages_outside_are_left_out() -> None:
+    for graph in (rows_of_pages(program((4, 5), (2, 12, 5), DType.I64)), within(-8, 7)):
+        found = of_any_pages(graph)
+        check_graph(found)
+        assert has_limits(graph)
+        assert not has_limits(found)
+        inputs = [np.random.default_rng(0).normal(size=graph.inputs[0].shape)]
+        inputs += [np.array([[6, 0, 3], [3, 7, 900]])]
+        (y,), (z,) = evaluate_floats(graph, inputs), evaluate_floats(found, inputs)
+        np.testing.assert_array_equal(y, z)
+
+
+@pytest.mark.parametrize(("lowest", "highest"), [(0, 6), (-8, 6), (-7, 7), (-8, 8), (-9, 7)])
+def test_other_limits_stay(lowest: int, highest: int) -> None:
+    graph = within(lowest, highest)
+    assert of_any_pages(graph) is graph

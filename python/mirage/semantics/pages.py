@@ -9,11 +9,14 @@ and an index that is outside stays outside.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.positions import Lookup, gather, iota
 from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.signature import signature
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
@@ -23,6 +26,9 @@ shape: keys and values lie in the same pages."""
 
 MOST_ROWS = 1 << 31
 """The most rows of a table, so that their numbers are far from the ends of i64."""
+
+
+_DEEPEST = 8  # ops from the number of a row to its page
 
 
 def rows_of_pages(graph: KernelGraph) -> KernelGraph:
@@ -79,7 +85,66 @@ def _numbers(b: Builder, index: Value, pages: int, rows: int, lead: tuple[int, .
             index = b.binary(fn, index, b.constant(nearest, DType.I64))
     else:
         index = b.cast(index, DType.I64)
+    return _multiples(b, index, rows, lead)
+
+
+def _multiples(b: Builder, index: Value, rows: int, lead: tuple[int, ...]) -> Value:
     own = b.reshape(index, (index.type.size, 1))
     first = b.binary(BinaryFn.MUL, own, b.constant(rows, DType.I64))
     line = b.reshape(iota(b, (rows,), 0, DType.I64), (1, rows))
     return b.reshape(b.binary(BinaryFn.ADD, first, line), lead)
+
+
+def of_any_pages(graph: KernelGraph) -> KernelGraph:
+    """Return ``graph`` with the numbers of rows as they are in exact arithmetic, where nothing
+    wraps around: the limits of :func:`rows_of_pages` only lead from numbers outside of a table to
+    others outside."""
+    makers = {v: op for op in graph.ops for v in op.results}
+    ops: list[Op] = []
+    for op in graph.ops:
+        found = _page_of(op, makers) if isinstance(op, Lookup) and op.names_rows else None
+        if found is None:
+            ops.append(op)
+            continue
+        b = Builder()
+        numbers = _multiples(b, *found, op.operands[1].shape)
+        ops += [*b.ops, with_operands(op, (op.operands[0], numbers))]
+    if len(ops) == len(graph.ops):
+        return graph
+    return without_dead_ops(replace(graph, ops=tuple(ops)))
+
+
+def _page_of(lookup: Op, makers: Mapping[Value, Op]) -> tuple[Value, int] | None:
+    """Return the pages whose rows are looked up by the numbers that :func:`rows_of_pages` computes,
+    and the rows of each; None if the numbers are others."""
+    table, numbers = lookup.operands
+    ops = _made_of(numbers, makers)
+    limited = [op.operands[0] for op in ops if op.function is BinaryFn.MAX]
+    if len(limited) != 1 or limited[0].dtype is not DType.I64:
+        return None
+    (index,) = limited
+    rows = numbers.type.size // index.type.size
+    if numbers.type.size != index.type.size * rows or table.shape[0] % max(rows, 1):
+        return None
+    b = Builder()
+    result = _numbers(b, index, table.shape[0] // rows, rows, numbers.shape)
+    own = _made_of(result, {v: op for op in b.ops for v in op.results})
+    expected = KernelGraph("", (index,), own, (result,))
+    found = replace(expected, ops=ops, outputs=(numbers,))
+    return (index, rows) if signature(expected) == signature(found) else None
+
+
+def _made_of(value: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...]:
+    """Return the ops that compute a value from what has a lower limit, each behind its operands."""
+    found: dict[Op, None] = {}
+
+    def visit(value: Value, depth: int) -> None:
+        op = makers.get(value)
+        if op is None or op in found or depth > _DEEPEST:
+            return
+        for operand in op.operands[op.function is BinaryFn.MAX :]:
+            visit(operand, depth + 1)
+        found[op] = None
+
+    visit(value, 0)
+    return tuple(found)
