@@ -24,7 +24,7 @@ import numpy as np
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
-from mirage.cost.ends import STORED, between_waves, divided, last_stores
+from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores
 from mirage.cost.first_bytes import FIRST_LOAD, HOT
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
@@ -170,8 +170,8 @@ def _chain(
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
-    # all that is in L2 is asked for at once, and then computed with
-    hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
+    # without a loop, all that is in L2 is asked for at once, and then computed with
+    hot = kind.streams & (np.asarray(f.dram_read) <= 0)
     if somewhere(hot):
         chain = chain + where(hot, memory[1] / o.waves, 0.0)
     if somewhere(kind.rings):
@@ -242,8 +242,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     # the work on what was loaded last is hidden only by blocks that still load
     lanes = _lanes(f, target)
     last = _last(f, kind, target, work, lanes)
-    rest = rest + between_waves(kind, o, latency + last)
-    last = last / divided(kind, o) + 0.1 * compute / gaps
+    rest = rest + between_waves(f, kind, o, latency + last)
+    last = behind_loads(kind, o, last, compute / gaps)
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
