@@ -45,6 +45,21 @@ def test_an_sm_loads_nothing_between_blocks_that_are_alone() -> None:
     assert time(product(3.0 * H200.sms, **crowd)) < three - GAP * H200.latency
 
 
+def test_blocks_of_different_lengths_leave_no_gap() -> None:
+    """While one ends and the next one on its SM has no data yet, others load."""
+    size, blocks = 40960.0, 2.0 * H200.sms
+    alone = product(blocks, load_step=size, shared_step=size, dram_read=8.0 * size * blocks)
+    assert time(replace(alone, uneven=1.01)) < time(alone) - 0.9 * GAP * H200.latency
+
+
+def test_warps_that_multiply_have_no_other_work_behind_their_loads() -> None:
+    """Twice as many multiplications in each of eight steps: an eighth of them is behind the loads
+    of the last step, and no further share of all."""
+    lean, rich = (product(H200.sms, mma_step=flop) for flop in (2e5, 4e5))
+    more = 2e5 / H200.mma_half
+    assert time(rich) - time(lean) == pytest.approx(more, rel=0.05)
+
+
 def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
     assert after_another(H200) == pytest.approx(H200.combine - H200.launch - 0.6 * H200.latency)
     assert after_another(A100) == A100.combine > 0

@@ -112,7 +112,7 @@ class Patient(PlanSearch):
 
 
 def test_the_rest_of_a_hopeless_proposal_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = gained_qk_norm("qk_norm", 2, 64, 64, 512).graph()
+    program = gained_qk_norm("qk_norm", 2, 32, 64, 512).graph()
     monkeypatch.setattr(plans, "WORTH_KNOWING", 1.0)
     found, patient = plan_search(program), plan_search(program, kind=Patient)
     assert found.plans()[0].time(H200) == patient.plans()[0].time(H200)
