@@ -22,8 +22,12 @@ waves: 15.1 µs, 13.1 predicted without it; 16 rows in three waves 24.4, 17.2.)"
 
 
 LATE = 0.1
-"""The share of all work of an SM that is behind its loads, besides that on what was loaded last,
-unless warps multiply."""
+"""The share of all work of an SM that is behind its loads, besides that on what was loaded last, if
+blocks do not end together."""
+
+
+IN_STEP = 32.0
+"""The steps for which blocks that start together stay together."""
 
 
 def last_stores(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num:
@@ -35,22 +39,29 @@ def last_stores(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> 
     return where(kind.multiplies, at_end, 0.0)
 
 
-def behind_loads(kind: Kind, o: Occupancy, last: Num, compute: Num) -> Num:
+def behind_loads(f: KernelFeatures, kind: Kind, o: Occupancy, last: Num, compute: Num) -> Num:
     """Return the µs of the work behind all loads: ``last`` is that of one block on what was loaded
     last, ``compute`` all of an SM. Blocks of an SM that end one after the other, up to three, share
-    the former; warps that multiply end together if all blocks run at once. (Eight rows, normalized
-    by their mean square, times 4096 x 4096 in one kernel: 10.6 µs, 11.2 predicted, and 11.6 if they
-    were late with other work, too.)"""
-    warps = kind.multiplies & ~kind.groups
-    shared = where(warps & (o.waves <= 1), 1.0, np.minimum(o.per_sm, 3.0))
-    return last / shared + where(warps, 0.0, LATE) * compute
+    the former, and some of the latter is late, too. Warps that multiply end together if all blocks
+    run at once and have as many steps, and after few steps nothing else is left. (Eight rows,
+    normalized by their mean square, times 4096 x 4096 in one kernel: 10.6 µs, 11.2 predicted, and
+    11.6 if other work were late, too.)"""
+    in_step = kind.multiplies & ~kind.groups & (o.waves <= 1) & _even(f)
+    shared = where(in_step, 1.0, np.minimum(o.per_sm, 3.0))
+    apart = np.maximum(0.0, 1.0 - IN_STEP / np.asarray(f.steps))
+    return last / shared + LATE * where(in_step, apart, 1.0) * compute
+
+
+def _even(f: KernelFeatures) -> Num:
+    """Return whether all blocks have as many steps."""
+    return np.asarray(f.uneven) <= 1
 
 
 def between_waves(f: KernelFeatures, kind: Kind, o: Occupancy, gap: Num) -> Num:
     """Return the µs in which too little is loaded because warps that multiply end before the next
     blocks load: ``gap`` passes from the last bytes of one to the first bytes of the next. Blocks of
     different numbers of steps end at different times, while others load."""
-    warps = kind.multiplies & ~kind.groups & (np.asarray(f.uneven) <= 1)
+    warps = kind.multiplies & ~kind.groups & _even(f)
     if not somewhere(warps):
         return 0.0
     return where(warps, GAP * gap * (o.waves - 1.0) / o.together, 0.0)

@@ -170,8 +170,8 @@ def _chain(
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
-    # without a loop, all that is in L2 is asked for at once, and then computed with
-    hot = kind.streams & (np.asarray(f.dram_read) <= 0)
+    # all that is in L2 is asked for at once, and then computed with
+    hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
     if somewhere(hot):
         chain = chain + where(hot, memory[1] / o.waves, 0.0)
     if somewhere(kind.rings):
@@ -243,7 +243,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     lanes = _lanes(f, target)
     last = _last(f, kind, target, work, lanes)
     rest = rest + between_waves(f, kind, o, latency + last)
-    last = behind_loads(kind, o, last, compute / gaps)
+    last = behind_loads(f, kind, o, last, compute / gaps)
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
