@@ -129,17 +129,18 @@ class Accountant:
     def _add(self, what: str, amount: Num, in_loop: bool) -> None:
         if is_zero(amount):
             return
-        own = vars(self.features)
+        features = self.features
         name = what + ("_step" if in_loop else "_once")
         if not in_loop:
             amount = amount * self.around.times
-        own[name] = amount if is_zero(own[name]) else own[name] + amount
+        have = getattr(features, name)
+        setattr(features, name, amount if is_zero(have) else have + amount)
 
     def merge(self, added: Mapping[str, Num]) -> None:
         """Add the features that another account has counted."""
         own = vars(self.features)
         for name, amount in added.items():
-            have = own[name]
+            have = own.get(name, 0.0)  # what was not set is the initial value
             if is_zero(have):
                 own[name] = amount
             else:

@@ -44,6 +44,7 @@ class BlockAnalysis:
         """The value that a loop accumulates, by the loop's result."""
         self.stepped: set[Value] = set()
         """Values that differ from step to step of a loop."""
+        self._found: dict[tuple[Op, float], tuple[list[WarpGrid], bool]] = {}
         self._find(launch.body.ops, 1, frozenset())
         # Rows of up to 8 fit the narrow side of the instruction unless they are contracted.
         narrow = all(
@@ -154,6 +155,11 @@ class BlockAnalysis:
         """Return the ways in which warps may share a matmul, the best first, and whether its
         operands may change warps before it.
         """
+        if (op, slack) not in self._found:
+            self._found[op, slack] = self._grids(op, slack)
+        return self._found[op, slack]
+
+    def _grids(self, op: Matmul, slack: float) -> tuple[list[WarpGrid], bool]:
         if self.launch.schedule.warpgroups:  # their operands stay in shared memory
             return [WarpGrid(self.warps, 1, 1)], False
         product, before = self.product(op), self.before(op)

@@ -101,6 +101,14 @@ class KernelFeatures:
     live: Num = 0.0  # elements of the largest computed tile
     known: Known | None = None  # known of a written launch only
 
+    @classmethod
+    def only(cls, **given: Num) -> KernelFeatures:
+        """Return features whose variables (``vars``) are only those that are ``given``, and those
+        that are set later; all others have their initial values."""
+        features = cls.__new__(cls)
+        vars(features).update(given)
+        return features
+
     @property
     def shared(self) -> Num:
         """The bytes of shared memory of a block."""

@@ -30,6 +30,8 @@ class Parameter:
     trained: bool = True
     """Whether it may hold any values (an ``nn.Parameter``); the contents of a buffer or constant
     are part of the program."""
+    also: tuple[str, ...] = ()
+    """Other names that the module has for the same parameter (tied weights)."""
 
 
 @dataclass(frozen=True)

@@ -111,9 +111,9 @@ class Gather(Lookup):
         found = None if lead else domain.rows(table, indices)
         if found is not None:
             return found
-        if len(indices) != 1:
-            # residues do not say which row they name
-            raise UnknownOp("expected indices that are known numbers, got residues")
+        if len(indices) != 1 or indices[0].dtype == object:
+            # residues and formulas do not say which row they name
+            raise UnknownOp("expected indices that are known numbers")
         rows = self.operands[0].shape[0]
         index = indices[0]
         if self.from_end:

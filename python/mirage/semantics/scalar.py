@@ -128,6 +128,9 @@ Definition = Callable[["Builder", "Value"], "Value"]
 """The definition of a function in terms of simpler ones: it emits ops on a value and returns the
 result."""
 
+BinaryDefinition = Callable[["Builder", "Value", "Value"], "Value"]
+"""A definition of a function of two values."""
+
 Call = tuple[str, tuple[tuple[str, object], ...]]
 """An overload of PyTorch's ``aten`` ops that computes a function, and its further arguments."""
 
@@ -188,6 +191,12 @@ class BinaryInfo:
     """Whether its value is true (1) or false (0); a tensor of its values has elements of i1."""
     logic: bool = False
     """Whether its operands are truth values."""
+    definition: BinaryDefinition | None = None
+    """The definition of the function of fractions in terms of simpler ones."""
+
+
+def _floor_of_quotient(b: Builder, x: Value, y: Value) -> Value:
+    return b.unary(UnaryFn.FLOOR, b.binary(BinaryFn.DIV, x, y))
 
 
 def _truth(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
@@ -383,9 +392,13 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
     BinaryFn.FLOOR_DIV: BinaryInfo(
         evaluate=np.floor_divide, flops=12, special=1, total=False,
         call=("floor_divide.default", ()),
+        definition=_floor_of_quotient,
     ),
     BinaryFn.REMAINDER: BinaryInfo(
         evaluate=np.mod, infix="%", flops=12, special=1, total=False, call=("remainder.Tensor", ()),
+        definition=lambda b, x, y: b.binary(
+            BinaryFn.SUB, x, b.binary(BinaryFn.MUL, y, _floor_of_quotient(b, x, y))
+        ),
     ),
     # ``keep(p, x)``: x where p is true, else 0, whatever x is there.
     BinaryFn.KEEP: BinaryInfo(

@@ -68,7 +68,7 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
     made = {v: op for op in graph.ops for v in op.results}
 
     def root(value: Value) -> Value:
-        while isinstance(op := made.get(value), View) and not _is_copied(op, made):
+        while isinstance(op := made.get(value), View) and not is_copied(op, made):
             value = op.operands[0]
         return value
 
@@ -88,7 +88,7 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
     return KernelGraph(graph.name, graph.inputs, (*graph.ops, *copies), tuple(outputs))
 
 
-def _is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
+def is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
     """Return whether a view is a copy, since no strides reach its elements in another shape."""
     if not op.renames or 0 in op.result.shape:
         return False

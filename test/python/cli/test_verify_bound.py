@@ -99,6 +99,21 @@ class One(nn.Module):
         return x @ getattr(self, self.name)
 
 
+class Tied(nn.Module):
+    def __init__(self, names, tied=True):
+        super().__init__()
+        data = torch.randn(8, 8)
+        weight = nn.Parameter(data)
+        for name in names:
+            self.register_parameter(name, weight if tied else nn.Parameter(data.clone()))
+        self.names = names
+
+    def forward(self, x):
+        return (x @ getattr(self, self.names[0])).tanh() @ getattr(self, self.names[-1])
+
+
+tied, tied_a, tied_b = Tied(("a", "b")), Tied(("a",)), Tied(("b",))
+tied_back, untied = Tied(("b", "a")), Tied(("a", "b"), tied=False)
 one_a, one_b, buffer_a = One("a"), One("b"), One("a", buffer=True)
 a_of_both, b_of_both = One("a", unread=("b",)), One("b", unread=("a",))
 _two = (torch.randn(8, 8), torch.randn(8, 8))
@@ -137,6 +152,13 @@ PAIRS = [
     ("rope", "rope_again", 0),
     ("rope", "rope_other", 1),
     ("a_of_both", "b_of_both", 1),
+    ("tied", "tied_a", 0),
+    ("tied", "tied_b", 0),
+    ("tied_a", "tied", 0),
+    ("tied", "tied_back", 0),
+    ("tied", "untied", 1),
+    ("untied", "tied", 1),
+    ("tied", "a_of_both", 1),
 ]
 
 
@@ -171,6 +193,7 @@ def test_what_programs_hold_is_part_of_them(
         ("one_a", "buffer_a", "'a' is a parameter of the reference and a buffer or constant"),
         ("named", "named_other", "outputs: expected ['a'], ['b'], got ['a'], ['c']"),
         ("one_a", "times_w1", "the candidate has no 'a'"),
+        ("tied_a", "untied", "the reference has no 'b'"),
         ("same", "first_of_two", "inputs: expected 1 that a caller passes, got 2"),
     ],
 )

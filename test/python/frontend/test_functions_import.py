@@ -85,6 +85,7 @@ OTHERS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
         lambda x, t: F.cross_entropy(x, t, reduction="none", label_smoothing=0.1),
         (X, torch.tensor([0, 5, 2, 2])),
     ),
+    "product of none": (lambda x: (x[:, :0].prod(-1), x[:0].prod(0)), (rand(5, 7),)),
     "product": (lambda x: (x.prod(), x.prod(-1), x.prod(0, keepdim=True)), (rand(5, 7),)),
     "diagonals": (
         lambda x: (x.diagonal(), x.diagonal(2), x.diagonal(-1), torch.trace(x)),

@@ -15,7 +15,7 @@ from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import.rows.reductions import scans
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ops.kinds import Lookup
-from mirage.semantics.ugraph import Cumulate, External
+from mirage.semantics.ugraph import Cumulate, External, Reduce
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -156,6 +156,13 @@ def test_what_stands_at_the_places_of_an_order_is_in_order(dim: int, dtype: torc
     assert not any(isinstance(op, Lookup) and op.operands for op in graph.ops)
     (got,) = evaluate_floats(graph, [x.double().numpy()])
     assert torch.equal(torch.from_numpy(got), by_places(x).double())
+
+
+def test_integers_of_any_size_in_order_are_looked_up() -> None:
+    """Where they stand is compared once, and no tensor of pairs is added up."""
+    x = torch.randint(-(2**62), 2**62, (5, 6), generator=torch.Generator().manual_seed(1))
+    graph = mi.from_torch(lambda x: x.sort(-1), x, allow_fallback=True).graph
+    assert not any(isinstance(op, Reduce) and op.result.dtype.is_integer for op in graph.ops)
 
 
 def test_places_of_another_tensor_or_dimension_are_looked_up() -> None:

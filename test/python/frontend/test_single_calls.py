@@ -71,3 +71,17 @@ def test_one_call_between_parts(name: str) -> None:
     assert targets.count(stays.op) == 1
     (actual,) = op_by_op(imported.program, {})(*inputs)
     torch.testing.assert_close(actual, program(*inputs))
+
+
+def test_double_precision_stays_op_by_op() -> None:
+    """Kernels do not compute with f64: an op that would be several calls is the one that it was;
+    what comes before and after it is compiled."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        wide = torch.special.erf(x.double()).sort(-1).values
+        return wide.float() * 2
+
+    x = torch.randn(4, 9)
+    imported = mi.from_torch(program, x, allow_fallback=True)
+    called = [op.target for op in imported.graph.ops if isinstance(op, External)]
+    assert called == ["aten.erf", "aten.sort"]

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
-from mirage.semantics.ugraph import External
+from mirage.semantics.integers import Integers
+from mirage.semantics.ugraph import External, Launch
 
 Tensor = torch.Tensor
 OPTIONS = executed(bounds=FEW_CHOICES)
@@ -51,6 +52,9 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
     "rows of rows": (lambda x, i, j: x[i[0]][j], (rand(9, 32), FROM_END, FROM_END % 3)),
     "rows, and their norm": (
         lambda x, i: (x[i], F.layer_norm(x[i], (32,))), (rand(9, 32), FROM_END)
+    ),
+    "rows of lines by integers of any size": (
+        lambda x, i: x.gather(1, i[..., None].expand(-1, -1, 5)), (whole(2, 9, 5), IDS)
     ),
     "what is turned around": (lambda x: x.flip(0), (rand(9, 32),)),
 }  # fmt: skip
@@ -97,3 +101,37 @@ def test_pages_far_outside() -> None:
     (got,) = emulate(found, pool, pages, lengths)
     torch.testing.assert_close(got[0], kept(pool, pages[:1] % 7, lengths[:1])[0])
     assert got[1:].isnan().all()
+
+
+def test_an_index_that_repeats_is_computed_once() -> None:
+    """The elements of a row have one index, also after arithmetic."""
+    x, i = rand(2, 9, 24), IDS
+    program = mi.from_torch(lambda x, i: x.take_along_dim(i[..., None], 1), x, i)
+    stays = mi.from_torch(lambda x, i: x.take_along_dim(i[..., None], 1), x, i, allow_fallback=True)
+    (picked,) = (op for op in stays.graph.ops if isinstance(op, Integers))
+    assert [v.shape for v in picked.operands] == [(2, 9, 24), (2, 3, 1)]
+    assert program.graph.outputs[0].shape == (2, 3, 24)
+
+
+MOVED: dict[str, tuple[Callable[[Tensor], Any], Tensor]] = {
+    "windows": (
+        lambda x: x.view(2, 3, 4, 2, 4, 16).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, 16),
+        rand(2, 12, 8, 16).half(),
+    ),
+    "heads side by side": (lambda x: x.transpose(1, 2).reshape(2, 5, -1), rand(2, 3, 5, 8)),
+    "a line": (lambda x: x.t().reshape(-1), rand(6, 7)),
+    "a line, in two shapes": (lambda x: (x.t().reshape(-1), x.t().reshape(-1)[3:]), rand(6, 7)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_kernels_write_what_no_view_is(name: str) -> None:
+    """Elements whose order in memory no strides describe are copied, as PyTorch does."""
+    program, x = MOVED[name]
+    found = mi.optimize(mi.from_torch(program, x, allow_fallback=True), OPTIONS)
+    assert any(isinstance(op, Launch) for op in found.graph.ops)
+    assert {op.target for op in found.graph.ops if isinstance(op, External)} <= VIEWS
+    expected = program(x)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, y in zip(emulate(found, x), expected, strict=True):
+        assert torch.equal(got, y)

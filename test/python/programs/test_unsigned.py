@@ -7,6 +7,7 @@ from collections.abc import Callable
 import mirage as mi
 import pytest
 import torch
+import torch.nn.functional as F
 from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External
@@ -18,6 +19,7 @@ VIEWS = {"aten.reshape.default", "aten.narrow.default", "aten.expand.default"}
 X = torch.arange(256, dtype=torch.uint8).reshape(8, 32)
 Y = (X * 7 + 3).flip(1)
 FLOATS = torch.randn(4, 64, generator=torch.Generator().manual_seed(1))
+PLACES = torch.tensor([5, 0, 7, 2, 1, 6])
 SCALES = torch.rand(8, 1, generator=torch.Generator().manual_seed(2))
 
 
@@ -47,6 +49,14 @@ PROGRAMS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
     "from floats": (lambda f: (f * 40 + 128).clamp(0, 255).to(torch.uint8), (FLOATS,)),
     "a mask": (lambda x, f: f[:, :32].masked_fill(x[:4] == 0, -1.0), (X, FLOATS)),
     "four bits": (four_bits, (X, FLOATS, SCALES)),
+    "rows": (lambda x, i: (x[i], x[:, i[:4]], x.index_select(1, i)), (X, PLACES)),
+    "elements": (lambda x, i: (x.gather(1, i.expand(8, -1)), x[i, i], x.flip(0, 1)), (X, PLACES)),
+    "a table": (lambda x, i: x.flatten()[x.long()] + F.embedding(i, x)[0, 0], (X, PLACES)),
+    "stored": (lambda x, y, i: x.index_copy(0, i, y[:6]), (X, Y, PLACES)),
+    "totals": (lambda x: (x.sum(-1), x.prod(1), x.sum(), x.cumsum(0), x.cummax(1)[0]), (X,)),
+    "extremes": (lambda x, y: (*y.max(-1), x.amin(0), y.argmin(-1), x.min(), x.any(1)), (X, Y)),
+    "in order": (lambda y: (*y.sort(-1), y.topk(3)[0], y.median(1)[0]), (Y,)),
+    "fractions of them": (lambda x: (x * 0.5, x + 0.25, x / 300.0), (X,)),
 }  # fmt: skip
 
 

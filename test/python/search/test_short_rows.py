@@ -12,7 +12,7 @@ from mirage.search.superoptimize import searched
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import UnaryFn
+from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.ugraph import Concat, KernelGraph, Transpose
 
 Shape = tuple[int, ...]
@@ -36,12 +36,13 @@ def same(first: KernelGraph, second: KernelGraph) -> bool:
 @pytest.mark.parametrize(
     ("shape", "order", "parts"),
     [
-        ((3, 2, 64), (0, 2, 1), 2),  # pairs of what lies in halves
-        ((3, 64, 5), (0, 2, 1), 5),  # halves of what lies in pairs
-        ((2, 3, 2, 6, 10), (0, 1, 3, 4, 2), 2),
-        ((3, 64, 16), (0, 2, 1), 0),  # tiles of both are large enough
+        ((30, 2, 64), (0, 2, 1), 2),  # pairs of what lies in halves
+        ((30, 64, 5), (0, 2, 1), 5),  # halves of what lies in pairs
+        ((9, 3, 2, 6, 10), (0, 1, 3, 4, 2), 2),
+        ((30, 64, 16), (0, 2, 1), 0),  # tiles of both are large enough
         ((3, 2, 2048), (0, 2, 1), 0),
-        ((3, 2, 64), (1, 0, 2), 0),  # rows stay
+        ((3, 2, 64), (0, 2, 1), 0),  # less than a tile in all
+        ((30, 2, 64), (1, 0, 2), 0),  # rows stay
     ],
 )
 def test_short_rows_are_taken_apart(shape: Shape, order: Shape, parts: int) -> None:
@@ -60,7 +61,7 @@ def test_factors_of_products_are_turned_as_they_are() -> None:
 
 
 def test_functions_of_elements_are_computed_part_by_part() -> None:
-    x, b = tensor("x", 8, 64, 2), Builder()
+    x, b = tensor("x", 32, 64, 2), Builder()
     given = graph("relu", (x,), b, b.unary(UnaryFn.RELU, b.transpose(x, (0, 2, 1))))
     _, found = searched(given)
     assert not copies_in(found)
@@ -89,3 +90,14 @@ def test_whole_tensors_are_joined_by_one_kernel() -> None:
     x, y, b = tensor("x", 8, 16), tensor("y", 8, 3), Builder()
     given = graph("whole", (x, y), b, b.concat((x, y), 1))
     assert with_copied_parts(given) is given
+
+
+def test_what_is_computed_of_short_rows_is_computed_of_their_parts() -> None:
+    """Also in a type of more bytes: the join is the result, which is written anyway."""
+    x, b = tensor("x", 2, 64, 64, 3, dtype=DType.F16), Builder()
+    pixels = b.cast(b.transpose(x, (0, 3, 1, 2)), DType.F32)
+    given = graph("image", (x,), b, b.unary(UnaryFn.EXP, pixels))
+    _, found = searched(given)
+    check_graph(found)
+    assert isinstance(found.ops[-1], Concat)
+    assert same(given, found)

@@ -40,3 +40,18 @@ def test_certain_choices_are_left_out() -> None:
         x = [np.array([1.0, np.nan, -np.inf, 0.5, 3.0])]
         (want,), (got,) = (evaluate_floats(g, x) for g in (graph, found))
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_number_that_is_kept_unless_it_is_zero() -> None:
+    places = Value(TensorType((5,), DType.I64))
+    for other, left in ((0, set[object]()), (1, {BinaryFn.KEEP})):
+        b = Builder()
+        differs = b.binary(BinaryFn.NE, places, b.constant(other, DType.I64))
+        out = b.binary(BinaryFn.KEEP, differs, places)
+        graph = KernelGraph("kept", (places,), tuple(b.ops), (out,))
+        found = without_certain_choices(graph)
+        check_graph(found)
+        assert functions(found) == left
+        x = [np.array([-1, 0, 1, 2, 0])]
+        (want,), (got,) = (evaluate_floats(g, x) for g in (graph, found))
+        np.testing.assert_array_equal(got, want)

@@ -70,12 +70,9 @@ static double getLoadCost(Value value, const LinearLayout &layout) {
          getNarrowLoadCost(layout, bytes, along, aligned);
 }
 
-/// The bytes of an element that layouts for stores are made for: floats are mostly stored as
-/// halves.
-static int64_t getStoredBytes(Value tile, Type tensor) {
-  if (!getTile(tile).getElementType().isInteger())
-    return 2;
-  return cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8;
+/// The bytes of an element that is stored: tiles of f32 hold numbers of any type.
+static int64_t getStoredBytes(Type tensor) {
+  return std::max<int64_t>(cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8, 1);
 }
 
 /// Work of an op on a tile, other than to read and write it.
@@ -110,7 +107,7 @@ void LayoutModel::addUnaryCosts() {
             cost += times * getSharedAccessCost(layout, getElementBytes(value));
           if (isa<StoreOp>(user)) {
             Type tensor = launch.getResult(number).getType();
-            cost += getGlobalAccessCost(layout, getStoredBytes(value, tensor),
+            cost += getGlobalAccessCost(layout, getStoredBytes(tensor),
                                         getContiguousDim(getTile(stored), getTile(value)),
                                         getAlignedElements(tensor));
           }

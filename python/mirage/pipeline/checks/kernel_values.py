@@ -84,16 +84,17 @@ def _tolerance(op: Op) -> float:
 def _agreeing(
     got: Array, want: Array, near: Array, places: Array, value: Value, tolerance: float
 ) -> int:
-    """Return how many elements can be compared. ``near`` is the predicted result of a GPU: where it
-    is far from ``want``, rounding decides the value. Raises :class:`WrongValueError` if other
-    elements differ."""
+    """Return how many elements can be compared, numbers and infinities. ``near`` is the predicted
+    result of a GPU: where it is far from ``want``, rounding decides the value. Raises
+    :class:`WrongValueError` if other elements differ."""
     got = got.astype(np.float64)
     finite = want[np.isfinite(want)]
     typical = float(np.sqrt(np.mean(finite**2))) if finite.size else 0.0
     with np.errstate(all="ignore"):
         allowed = tolerance * (typical + np.abs(want))
         known = np.isfinite(want) & (np.abs(near - want) <= 0.25 * allowed)
-        wrong = known & ~(np.abs(got - want) <= allowed)
+        infinite = np.isinf(want) & (near == want)
+        wrong = known & ~(np.abs(got - want) <= allowed) | infinite & (got != want)
     if wrong.any():
         worst = int(np.flatnonzero(wrong)[0])
         raise WrongValueError(
@@ -101,7 +102,7 @@ def _agreeing(
             f"{_name(places[[worst]], value)} is {got[worst]:g}, expected {want[worst]:g} within "
             f"{allowed[worst]:.2g}"
         )
-    return int(known.sum())
+    return int((known | infinite).sum())
 
 
 def _name(places: Array, value: Value) -> str:

@@ -45,7 +45,7 @@ def stated(program: Program, *, named: bool = True) -> Stated:
             f"expected tensors of types that kernels have, got {', '.join(program.foreign)}"
         )
     bound = tuple(
-        Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data))
+        Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data), p.also)
         for p in program.parameters
     )
     graph, places = _with_elements(program.graph)

@@ -34,6 +34,7 @@ from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
 from mirage.search.kernel.problems.narrowing import Narrowing, half_type, narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.search.kernel.problems.tile_groups import groups_of
+from mirage.search.kernel.recent_problems import RecentProblem, RecentProblems
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
 from mirage.semantics.ugraph import KernelGraph, Value
 
@@ -68,6 +69,7 @@ class KernelSolver:
     _joints: dict[SearchLimits, JointKernels] = field(
         default_factory=dict[SearchLimits, JointKernels]
     )
+    _recent: RecentProblems = field(default_factory=RecentProblems)
     _left_out: int = 0  # types of the problem that were not looked at
 
     @property
@@ -99,12 +101,11 @@ class KernelSolver:
             return self._joint.picks(groups)
         self.report.kernels += 1
         try:
-            with Timer(self.report, "analyze"):
-                held = HELD_ROW * self.target.registers_sm
-                found = self._bounded(analyze(problem, self.target.has_warpgroups, held))
+            recent = self._recently(problem)
         except UnlabelableError as error:
             self.report.note(str(error))
             return []
+        found = recent.analyses
         if len(found[0].use.matmuls) > self.limits.matmuls:
             self.report.note(
                 f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
@@ -115,13 +116,25 @@ class KernelSolver:
         for enough in (None,) if count is None else (count, None):
             picks: list[Pick] = []
             self._left_out = 0
-            for analysis in found:
-                picks.extend(self._solve_analysis(analysis, picks, narrowing, enough, to_join))
+            for number in range(len(found)):
+                picks.extend(
+                    self._solve_analysis(recent, number, picks, narrowing, enough, to_join)
+                )
             picks.sort(key=lambda p: p.time)  # stable: ties stay in the order of the frame types
             self._doubt(picks)
             if picks or not self._left_out:
                 return picks
         return []
+
+    def _recently(self, problem: KernelProblem) -> RecentProblem:
+        """Return the analyses of a problem, and what was found if it was solved recently."""
+        recent = self._recent.get(problem, self.limits)
+        if recent is None:
+            with Timer(self.report, "analyze"):
+                held = HELD_ROW * self.target.registers_sm
+                found = self._bounded(analyze(problem, self.target.has_warpgroups, held))
+            recent = self._recent.add(problem, self.limits, found)
+        return recent
 
     def _bounded(self, analyses: list[Analysis]) -> list[Analysis]:
         """Return those with no more classes of rows than the limit."""
@@ -155,12 +168,14 @@ class KernelSolver:
 
     def _solve_analysis(
         self,
-        analysis: Analysis,
+        recent: RecentProblem,
+        number: int,
         others: list[Pick],
         narrowing: Narrowing,
         count: int | None,
         to_join: bool,
     ) -> list[Pick]:
+        analysis = recent.analyses[number]
         picks: list[Pick] = []
 
         def late() -> bool:
@@ -178,7 +193,12 @@ class KernelSolver:
             if combined_floor(analysis, kind, self.target) >= limit:
                 self._left_out += 1
                 continue
-            picks.extend(self._solve_type(analysis, kind, narrowing, limit))
+            known = recent.picks(number, kind)
+            if known is None:
+                known = self._solve_type(analysis, kind, narrowing, limit)
+                if may_join(kind):  # its picks do not depend on the limit
+                    recent.add(number, kind, known)
+            picks.extend(known)
         if analysis.problem.combine or analysis.shifted is not None or analysis.use.twice:
             return picks
         if to_join:  # no kernel with nested loops may

@@ -51,8 +51,8 @@ def _moved(graph: KernelGraph, join: Op, past: bool) -> KernelGraph:
 
 def _cost(graph: KernelGraph) -> tuple[int, int, int, int]:
     """Return the cost of joins and slices: the bytes that are copied; the bytes of values that are
-    computed, stored and cut; the bytes of joins; and the number of elementwise ops that read a
-    join."""
+    computed, stored and cut; the bytes of joins that other ops read (results are written anyway);
+    and the number of elementwise ops that read a join."""
     definitions = {v: op for op in graph.ops for v in op.results}
     roots: dict[Value, Value] = {}
     for op in graph.ops:
@@ -64,7 +64,7 @@ def _cost(graph: KernelGraph) -> tuple[int, int, int, int]:
     return (
         copied_bytes(graph),
         sum(v.type.bytes for v in cut if roots[v] in definitions),
-        sum(v.type.bytes for v in joins),
+        sum(v.type.bytes for v in joins & {v for op in graph.ops for v in op.operands}),
         sum(not joins.isdisjoint(roots.get(v, v) for v in op.operands) for op in readers),
     )
 

@@ -42,8 +42,8 @@ def _short(op: Op) -> int | None:
     wide = [d for d in order if sizes[d] > 1]
     if not wide or (last := max(wide)) == wide[-1]:
         return None
-    if sizes[last] * sizes[wide[-1]] >= SMALL_TILE:
-        return None
+    if sizes[last] * sizes[wide[-1]] >= SMALL_TILE or op.result.type.size < SMALL_TILE:
+        return None  # tiles are large enough, or all that there is would be one
     short = min(wide[-1], last, key=lambda d: sizes[d])
     return short if sizes[short] <= MOST_PARTS else None
 

@@ -20,6 +20,7 @@ from mirage.semantics.ugraph import (
     Value,
     View,
 )
+from mirage.transforms.copies import is_copied
 from mirage.transforms.partition.calls import calls_of, filled
 
 
@@ -65,8 +66,10 @@ class _Exports:
         return without_dead_ops(whole)
 
     def _root(self, value: Value) -> Value:
-        """Return the value whose elements a view has."""
+        """Return the value whose elements a view has, in the memory where they are."""
         while isinstance(op := self.definitions.get(value), View):
+            if is_copied(op, self.definitions):
+                break
             value = op.operands[0]
         return value
 

@@ -19,12 +19,12 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.known_functions import element_of, number_of
-from mirage.verify.arithmetic.known_numbers import KnownNumbers
 from mirage.verify.arithmetic.linear_signs import Form, can_be
 from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.ratios import Element, Ratio
+from mirage.verify.arithmetic.roots_by_signs import RootsBySigns
 
 _UNIT = (0, 0)
 _MOST_ZEROS = 3
@@ -49,7 +49,7 @@ class Impossible(NoProof):
     """No real numbers have the signs of the case."""
 
 
-class Cases(KnownNumbers):
+class Cases(RootsBySigns):
     """The domain described in the module's docstring. ``signed`` are sums and their signs (-1, 0 or
     1); ``truths`` the symbols that are 0 or 1, ``positive`` and
     ``not_negative`` others of which this is known."""
@@ -256,6 +256,10 @@ class Cases(KnownNumbers):
             return set()
         terms = (*a.top, *(a.bottom or ()))
         return {s for _, m in terms for s, _ in self._monomials[m]}
+
+    def is_polynomial(self, a: Sum) -> bool:
+        """Return whether a sum has no exponentials and no negative powers."""
+        return all(not e and all(p > 0 for _, p in self._monomials[m]) for e, m in a)
 
     def replaced(self, a: Ratio, instead: Mapping[int, Ratio]) -> Element:
         """Substitute other elements for symbols in a polynomial."""

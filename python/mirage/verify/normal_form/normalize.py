@@ -22,7 +22,7 @@ from typing import cast
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_ops, with_operands
 from mirage.semantics.ugraph import (
     Elementwise,
@@ -207,6 +207,11 @@ class _Rewriter:
                 definition = WRITTEN.get(op.fn, definition)
             if definition is not None:
                 return lambda b: definition(b, x)
+        fn = op.function
+        if isinstance(fn, BinaryFn) and not op.result.dtype.is_integer:
+            written = BINARY[fn].definition
+            if written is not None:
+                return lambda b: written(b, *op.operands)
         if (product := exponential_rule(op, self.makers)) is not None:
             return product
         if self.depth is Depth.EXPONENTIALS:

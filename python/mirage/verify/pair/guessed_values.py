@@ -26,10 +26,15 @@ from mirage.verify.pieces.kernel_by_kernel import Hint
 LONG = 40
 """The number of ops from which on a program is compared by parts first, and as a whole only if that
 fails."""
-_MOST_WORK = 5e8
+_MOST_WORK = 1e9
 """The most elements of both programs together."""
 _WORK_OF_SECOND = 2.5e8
 """The number of elements that are computed in a second or less."""
+_COMPARED = 1 << 16
+"""The elements of each value that are compared: a guess that is wrong for others is not proved."""
+_DRAWN = 1048573
+"""The numbers that are drawn for a tensor, which are repeated if it has more elements. A prime:
+rows of a matrix are different parts of them."""
 _SAME = 1e-7
 """The relative difference within which values count as the same: more than float64 loses."""
 
@@ -97,7 +102,7 @@ def _drawn(v: Value, rng: np.random.Generator) -> Array:
         return rng.integers(0, 2, v.shape).astype(np.float64)
     # sums of products are about 1, so that no exponential of theirs is lost
     scale = v.shape[-1] ** -0.5 if len(v.shape) > 1 and v.shape[-1] else 1.0
-    return rng.standard_normal(v.shape) * scale
+    return np.resize(rng.standard_normal(min(v.type.size, _DRAWN)) * scale, v.shape)
 
 
 class _RowsTogether(Float64):
@@ -116,13 +121,22 @@ class _RowsTogether(Float64):
 _Numbers = list[tuple[Value, Array]]
 
 
+def _compared(x: Array) -> Array:
+    """Return some elements in row-major order, the same ones of all arrays of a size."""
+    if x.size <= _COMPARED:
+        return x.ravel()
+    places = np.random.default_rng(x.size).integers(0, x.size, _COMPARED)
+    return x[np.unravel_index(places, x.shape)]
+
+
 def _by_kind(
     graph: KernelGraph, inputs: list[Array], contents: Mapping[int, Array]
 ) -> dict[tuple[int, bool], _Numbers]:
-    """Group the intermediate values that consist of numbers, in row-major order, by their size and
-    by whether they are integers: a float may have lost digits of an integer. Positions, and masks
-    that are computed from them, are left out, because they are whole numbers that every piece can
-    compute: as inputs of pieces, a mask and its opposite have nothing in common."""
+    """Group the intermediate values that consist of numbers by their size and by whether they are
+    integers (a float may have lost digits of an integer), with some of the numbers in row-major
+    order. Positions, and masks that are computed from them, are left out, because they are whole
+    numbers that every piece can compute: as inputs of pieces, a mask and its opposite have nothing
+    in common."""
     known = _known(graph, contents)
     values = tuple(v for op in graph.ops if op.number is None for v in op.results)
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
@@ -132,7 +146,7 @@ def _by_kind(
         for v, x in zip(values, found_numbers, strict=True):
             if np.isfinite(x).all() and not (v in known and (x == np.trunc(x)).all()):
                 found.setdefault((v.type.size, v.dtype.is_integer), []).append(
-                    (v, np.asarray(x).ravel())
+                    (v, _compared(np.asarray(x)))
                 )
     return found
 

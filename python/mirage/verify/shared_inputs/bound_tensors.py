@@ -45,12 +45,17 @@ class UnmatchedTensors(SignatureMismatch):
 @dataclass(frozen=True)
 class Bound:
     """A tensor that a program holds: the graph input that stands for it, its name, and its elements
-    if they are known. A parameter may hold anything."""
+    if they are known. A parameter may hold anything; if it is tied, it has other names, too."""
 
     index: int
     name: str
     trained: bool = True
     content: Array | None = None
+    also: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset((self.name, *self.also))
 
 
 @dataclass(frozen=True)
@@ -226,7 +231,7 @@ def _keys(
             )
     if len(set(pairs.values())) != len(pairs):
         raise UnmatchedTensors("expected each tensor of the candidate to be matched once")
-    back = {b: a for a, b in pairs.items()}
+    back = {**_tied(reference, candidate), **{b: a for a, b in pairs.items()}}
     by_name = {b.name for s in (reference, candidate) for b in s.bound if b.content is None}
 
     def key(bound: Bound, given: bool, name: str) -> str:
@@ -241,6 +246,22 @@ def _keys(
         [key(b, b.name in pairs, b.name) for b in reference.bound],
         [key(b, b.name in back, back.get(b.name, b.name)) for b in candidate.bound],
     )
+
+
+def _tied(reference: Stated, candidate: Stated) -> dict[str, str]:
+    """Return the names in the reference of the candidate's parameters that are the same by another
+    one of their names. Each has names in common with only one tensor of the other program."""
+    found: dict[str, str] = {}
+    for b in candidate.bound:
+        same = [a for a in reference.bound if a.names & b.names]
+        if len(same) != 1 or same[0].name == b.name:
+            continue
+        (a,) = same
+        others = [x for x in candidate.bound if x.names & a.names]
+        unread = (reference.unread & b.names - a.names, candidate.unread & a.names - b.names)
+        if len(others) == 1 and not any(unread):
+            found[b.name] = a.name
+    return found
 
 
 def _check_known(

@@ -11,6 +11,7 @@ from typing import Any
 import mirage as mi
 import pytest
 import torch
+from damaged_artifacts import Damage, damaged
 from mirage.compiler import CompileOptions, compile_graph
 from mirage.emulator.emulator import Emulator
 from mirage.emulator.run_artifact import run_artifact
@@ -22,15 +23,13 @@ from mirage.pipeline.compile import build
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Finalist, Step
-from mirage.runtime.serialization.artifact import Artifact, sha256
+from mirage.runtime.serialization.artifact import Artifact
 from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.search.kernel.problems.aligned import aligned_copies, aligned_type
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value, launches
 from written_kernels.product_kernels import product_kernel
-
-Damage = Callable[[str], str]
 
 
 def linear() -> mi.GraphBuilder:
@@ -45,15 +44,6 @@ def options(**more: Any) -> OptimizeOptions:
     return OptimizeOptions.of(
         **{"finalists": 3, "verify_seed": 0, "use_cache": False, "cubin": False, "jobs": 1, **more}
     )
-
-
-def damaged(artifact: Artifact, damage: Damage) -> Artifact:
-    """Return the program with other PTX."""
-    files, modules = dict(artifact.files), []
-    for module in artifact.manifest.modules:
-        files[module.ptx] = damage(artifact.files[module.ptx].decode()).encode()
-        modules.append(replace(module, ptx_sha256=sha256(files[module.ptx])))
-    return Artifact(replace(artifact.manifest, modules=tuple(modules)), files)
 
 
 def checks_of(step: Step, artifact: Artifact | None = None) -> list[KernelCheck]:

@@ -10,7 +10,7 @@ from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.needed import needed
-from mirage.verify.pair import examine
+from mirage.verify.pair import examine, guessed_values
 from mirage.verify.pair.guessed_values import guessed_hint, is_long
 
 BLOCKS, WIDTH = 5, 12
@@ -58,6 +58,18 @@ def test_values_are_found_by_their_numbers() -> None:
     assert hint is not None
     assert len(hint.stored) >= 5 * BLOCKS
     assert all(p.type.size == c.type.size for p, c in hint.stored)
+
+
+def test_few_elements_of_large_values_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same ones of both programs, and of views of them."""
+    every = guessed_hint(stack(late=False), stack(late=True), {}, 0)
+    monkeypatch.setattr(guessed_values, "_COMPARED", 7)
+    monkeypatch.setattr(guessed_values, "_DRAWN", 101)  # fewer than a weight has
+    few = guessed_hint(stack(late=False), stack(late=True), {}, 0)
+    assert every is not None
+    assert few is not None
+    kinds = [[(p.type, c.type) for p, c in hint.stored] for hint in (every, few)]
+    assert kinds[0] == kinds[1]
 
 
 @pytest.mark.parametrize("wrong", range(1, BLOCKS))

@@ -32,6 +32,7 @@ class Argument:
     folded: bool = False  # computed at import from constants, read as the numbers that it holds
     unrounded: bool = False  # a number of f32, as the number that it is rounded from
     fixed: bool = False  # a constant, or a buffer that no state_dict has
+    also: tuple[str, ...] = ()  # other names of the same parameter
 
 
 def arguments_of(
@@ -47,6 +48,7 @@ def arguments_of(
     given: dict[torch.fx.Node, torch.Tensor] = {}
     updated: dict[str, int] = {}
     placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
+    names = _names_of_parameters(program)
     for spec in exported.graph_signature.input_specs:
         node = placeholders[spec.arg.name]
         if isinstance(spec.arg, ConstantArgument) or not isinstance(
@@ -59,6 +61,9 @@ def arguments_of(
             graph.erase_node(node)  # a number or None that the capture has made part of the program
             continue
         argument = _argument(exported, program, spec)
+        if argument.trained:
+            also = (n for n in names.get(id(argument.data), ()) if n != argument.name)
+            argument = replace(argument, also=tuple(also))
         arguments.append(argument)
         if spec.arg.name in written:
             updated[spec.arg.name] = len(arguments) - 1
@@ -111,6 +116,15 @@ def _argument(exported: torch.export.ExportedProgram, program: object, spec: Any
         inline=constant and data.dim() == 0,
         trained=spec.kind is InputKind.PARAMETER,
     )
+
+
+def _names_of_parameters(program: object) -> dict[int, list[str]]:
+    """Return the names that a module has for each of its parameters, which may be tied."""
+    found: dict[int, list[str]] = {}
+    if isinstance(program, torch.nn.Module):
+        for name, x in program.named_parameters(remove_duplicate=False):
+            found.setdefault(id(x), []).append(name)
+    return found
 
 
 def _constant_name(program: object, data: torch.Tensor) -> str | None:

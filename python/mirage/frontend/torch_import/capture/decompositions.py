@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.export import exported_program
 from torch.export.graph_signature import ExportGraphSignature, OutputKind
 
+from mirage.frontend.torch_import.capture.fake_quantization import FAKE_QUANTIZATION
 from mirage.frontend.torch_import.capture.folding import is_small, pure
 from mirage.frontend.torch_import.capture.functional_writes import functional_writes
 from mirage.frontend.torch_import.capture.fused_layers import LAYERS
@@ -174,7 +175,7 @@ def _rows() -> frozenset[OpOverload]:
 
 @cache
 def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return the default decompositions and those of whole layers, without those of ops that have
-    rows."""
+    """Return the default decompositions and ours, without those of ops that have rows."""
     every: dict[Any, Callable[..., Any]] = torch.export.default_decompositions().materialize()
-    return {op: made for op, made in (every | LAYERS).items() if op not in _rows()}
+    every |= LAYERS | FAKE_QUANTIZATION
+    return {op: made for op, made in every.items() if op not in _rows()}

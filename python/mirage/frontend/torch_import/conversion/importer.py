@@ -32,6 +32,7 @@ from mirage.frontend.torch_import.conversion.read_ir import (
 )
 from mirage.frontend.torch_import.conversion.stays import (
     Stays,
+    are_several_of_doubles,
     external_of,
     foreign_in,
     unsupported,
@@ -191,7 +192,11 @@ class Importer:
                 return signed
             reason, rows = f"kernels have no tensors of {foreign}", []
         for row in rows:
+            start = len(self.lowering.ops)
             found = self._written(call, row)
+            if self.allow_fallback and are_several_of_doubles(self.lowering.ops[start:]):
+                del self.lowering.ops[start:]
+                found = "kernels do not compute with float64, and PyTorch does so in one call"
             if not isinstance(found, str):
                 return found
             reason = found
@@ -287,7 +292,8 @@ class Importer:
         inputs = tuple(v for v, _ in (*passed, *bound))
         graph = KernelGraph(self.name, inputs, graph.ops, graph.outputs)
         parameters = tuple(
-            Parameter(len(passed) + i, a.name, a.data, a.trained) for i, (_, a) in enumerate(bound)
+            Parameter(len(passed) + i, a.name, a.data, a.trained, a.also)
+            for i, (_, a) in enumerate(bound)
         )
         named = {p.name for p in parameters}
         unread = (a.name for a in self.arguments if a.data is not None and a.name not in named)

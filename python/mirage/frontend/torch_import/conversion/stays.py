@@ -12,7 +12,8 @@ from mirage.errors import SourceLocation
 from mirage.frontend.errors import UnsupportedOpError
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.torch_call import Call
-from mirage.semantics.ugraph import External, Value
+from mirage.semantics.scalar import DType
+from mirage.semantics.ugraph import External, Op, Source, Value, View
 
 _STAYS = "calls that stay with PyTorch pass tensors only"
 
@@ -31,6 +32,13 @@ def foreign_in(call: Call) -> str:
     taken = (x.dtype for x in _tensors(call.args) if isinstance(x, Carried))
     given = (f.dtype for f, used in zip(call.foreign, call.used) if f is not None and used)
     return next(iter((*taken, *given)), "")
+
+
+def are_several_of_doubles(ops: Sequence[Op]) -> bool:
+    """Return whether several ops, each of which would be a call, compute tensors of f64."""
+    computed = [op for op in ops if not isinstance(op, View | Source) and op.number is None]
+    doubles = (v for op in computed for v in op.results if v.dtype is DType.F64)
+    return len(computed) > 1 and any(v.shape for v in doubles)
 
 
 def external_of(

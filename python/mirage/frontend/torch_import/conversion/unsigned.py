@@ -16,7 +16,11 @@ from mirage.frontend.torch_import.rows.elements.elementwise import ELEMENTWISE
 from mirage.frontend.torch_import.rows.elements.floors_and_remainders import ROUNDING
 from mirage.frontend.torch_import.rows.foreign import Carried
 from mirage.frontend.torch_import.rows.lowering import Call, Lowering
+from mirage.frontend.torch_import.rows.movement.indexing import INDEXING
 from mirage.frontend.torch_import.rows.movement.views import VIEWS
+from mirage.frontend.torch_import.rows.reductions.ranking import RANKING
+from mirage.frontend.torch_import.rows.reductions.reductions import REDUCTIONS
+from mirage.frontend.torch_import.rows.reductions.scans import SCANS
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import TensorType, Value
 from mirage.transforms.partition.integer_regions import BIT_CALLS
@@ -24,7 +28,14 @@ from mirage.transforms.partition.integer_regions import BIT_CALLS
 BITS: Mapping[str, int] = {"uint8": 8}
 """The types, by PyTorch's names, that torch-mlir has."""
 _CONVERSIONS = frozenset({"aten.to.dtype", "aten._to_copy", "aten.type_as"})
-_COMPUTED = frozenset({*ELEMENTWISE, *ROUNDING, *COMPARISONS, *BIT_CALLS}) - frozenset(VIEWS)
+_SUMS = ("aten.sum", "aten.sum.dim_IntList", "aten.prod", "aten.prod.dim_int")
+_REDUCED = frozenset({*REDUCTIONS, *SCANS, *RANKING, *_SUMS})
+_COMPUTED = frozenset({*ELEMENTWISE, *ROUNDING, *COMPARISONS, *BIT_CALLS, *_REDUCED}) - frozenset(
+    VIEWS
+)
+_STORED = frozenset({"aten.scatter.src", "aten.index_copy"})
+_BY_INDEX = (frozenset(INDEXING) - {"aten.one_hot"}) | _STORED
+"""What moves elements to or from indices, which are other tensors."""
 
 
 def with_signed(
@@ -36,10 +47,10 @@ def with_signed(
     if len(types) != 1 or not types <= BITS.keys():
         return None
     (name,) = types
-    if call.op in VIEWS and all(isinstance(x, Carried) for x in _tensors(call.args)):
+    if _moves(call):
         moved = replace(call, args=_each(call.args, lambda x: x.value), results=_carriers(call))
         return _carried(call, name, signed(replace(moved, foreign=())))
-    numbers = call.op in _CONVERSIONS or _are_below(call.args, 1 << BITS[name])
+    numbers = call.op in (*_CONVERSIONS, *_REDUCED) or _are_kept(call, 1 << BITS[name])
     if call.op not in _COMPUTED or not numbers or any(map(_is_converted, _tensors(call.args))):
         return None
     args = _each(call.args, lambda x: _number(b, x))
@@ -48,6 +59,16 @@ def with_signed(
         for r, f in zip(call.results, call.foreign or (None,) * len(call.results), strict=True)
     )
     return _carried(call, name, signed(replace(call, args=args, results=results, foreign=())), b)
+
+
+def _moves(call: Call) -> bool:
+    """Return whether a call moves unsigned integers without computing with them."""
+    if call.op in _BY_INDEX:
+        first, *others = call.args
+        stored = others.pop() if call.op in _STORED else None
+        own = isinstance(first, Carried) and (stored is None or isinstance(stored, Carried))
+        return own and not any(isinstance(x, Carried) for x in _tensors(others))
+    return call.op in VIEWS and all(isinstance(x, Carried) for x in _tensors(call.args))
 
 
 def _number(b: Lowering, x: Carried) -> Value:
@@ -69,7 +90,7 @@ def _carried(
     foreign = call.foreign or (None,) * len(values)
     if call.results == foreign == (None,):  # a list of tensors
         return tuple(Carried(v, name) for v in values)
-    for value, other in zip(values, foreign, strict=True):
+    for value, other in zip(values, foreign, strict=False):  # some need not be read
         if other is None:
             results.append(value)
         else:
@@ -102,8 +123,9 @@ def _is_converted(x: Value | Carried) -> bool:
     return isinstance(x, Value) and x.dtype.is_integer and not x.shape
 
 
-def _are_below(args: tuple[object, ...], end: int) -> bool:
-    """Return whether all numbers among the arguments are ones that the type has: PyTorch converts
-    other ones."""
-    numbers = (x for x in args if isinstance(x, int | float) and not isinstance(x, bool))
-    return all(0 <= x < end and x == int(x) for x in numbers)
+def _are_kept(call: Call, end: int) -> bool:
+    """Return whether all numbers among the arguments stay what they are: PyTorch converts those
+    that the type does not have, unless the result is a float, as it is with a fraction."""
+    numbers = (x for x in call.args if isinstance(x, int | float) and not isinstance(x, bool))
+    floats = all(r is not None and not r.dtype.is_integer for r in call.results)
+    return all((0 <= x < end and x == int(x)) or (floats and isinstance(x, float)) for x in numbers)

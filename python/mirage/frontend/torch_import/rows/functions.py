@@ -127,7 +127,9 @@ def _product(*, over: bool) -> Row:
         if not y.shape:
             return b.typed(y, c.result.dtype)
         (dim,) = normalize_dims((c.integer(1) if over else 0,), len(y.shape))
-        if not 0 < y.shape[dim] <= MOST_FACTORS:
+        if not y.shape[dim]:
+            return b.filled(1.0, c.result)
+        if y.shape[dim] > MOST_FACTORS:
             raise Unsupported(f"a product of {y.shape[dim]} elements (limit {MOST_FACTORS})")
         bits = y.shape[dim] * math.log2(max(1, *map(abs, b.range_of(x))))
         if dtype.is_integer and y.shape[dim] > 1 and bits > math.log2(MAX_POSITIONS):

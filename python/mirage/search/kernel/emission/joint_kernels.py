@@ -24,7 +24,7 @@ from mirage.cost.target import Target
 from mirage.search.kernel.derivations.moves import Edge, EmitError, Product
 from mirage.search.kernel.emission.joined_launches import joined
 from mirage.search.kernel.emission.launches import Combine, Draft, launches_of
-from mirage.search.kernel.emission.picks import Pick
+from mirage.search.kernel.emission.picks import Pick, fastest
 from mirage.search.kernel.loop_nests.columns import IntArray
 from mirage.search.kernel.loop_nests.frames import FrameType
 from mirage.search.kernel.problems.problem import KernelProblem, Solution, Written
@@ -140,10 +140,9 @@ class JointKernels:
         """Return a derivation at its fastest choice of sizes for each choice of common sizes."""
         if draft not in self._estimates:
             times, tiles = self.times(draft), draft.tiles()
-            fastest = np.argsort(times, kind="stable")[:SIZES]
-            fastest = fastest[np.isfinite(times[fastest])]
+            best = fastest(times, SIZES)
             found = self._estimates[draft] = {}
-            for column, key in zip(fastest.tolist(), _common_sizes(draft, fastest), strict=True):
+            for column, key in zip(best.tolist(), _common_sizes(draft, best), strict=True):
                 if key is not None and key not in found:
                     held = {leaf: int(size[column]) for leaf, size in tiles.items()}
                     found[key] = _Estimate(float(times[column]), column, held)
@@ -174,12 +173,14 @@ class JointKernels:
         return Solution(ops, cost, " beside ".join(str(draft.kind) for draft, _ in drafts))
 
     def _alone(self, at: _At) -> Written | None:
-        """Return the kernel of one group; None if it exceeds a limit."""
+        """Return the kernel of one group, which is checked as a part of the joint one; None if it
+        cannot be written."""
         if at not in self._written:
             draft, column = at
             try:
-                ops, _ = launches_of(replace(draft, column=column), self.target, self.combine)
-            except (EmitError, CheckError):
+                at_column = replace(draft, column=column)
+                ops, _ = launches_of(at_column, self.target, self.combine, part=True)
+            except EmitError:
                 ops = None
             self._written[at] = ops
         return self._written[at]

@@ -114,9 +114,11 @@ def _as_outputs(program: KernelGraph | None, after: Sequence[Reshape]) -> Kernel
     )
 
 
-def launches_of(draft: Draft, target: Target, combine: Combine) -> tuple[Written, Combination]:
+def launches_of(
+    draft: Draft, target: Target, combine: Combine, *, part: bool = False
+) -> tuple[Written, Combination]:
     """Write the launches of a draft, with the views that they need, and return the combine kernel
-    among them.
+    among them. A kernel that is a ``part`` of another one is not checked by itself.
 
     Raises :class:`EmitError` and :class:`mirage.cost.compilable.CheckError` if they exceed a limit
     of the code generator.
@@ -136,13 +138,15 @@ def launches_of(draft: Draft, target: Target, combine: Combine) -> tuple[Written
                 draft.targets, problem.outputs, analysis.dims, strict=True
             )
         ]
-        first = _in_best_order(emitter.launch(whole), target)
+        first = emitter.launch(whole)
+        if part:
+            return _with_views(analysis, (first,)), second
+        first = _in_best_order(first, target)
     else:
         stores, program, hot = _parts(draft, choice, sizes.grid[draft.kind.split], target)
         first = _in_best_order(emitter.launch(stores), target)
         second = combine(program, hot)
-    ops: Written = (first, *second.ops)
-    ops = _needed(analysis.before, ops) + ops + analysis.after
+    ops = _with_views(analysis, (first, *second.ops))
     for launch in launches(ops):
         if launch not in (first, *second.found):
             _check(launch, target)
@@ -207,6 +211,11 @@ def _sizes(draft: Draft) -> Sizes:
         int(columns.stages[i]),
         bool(columns.warpgroups[i]),
     )
+
+
+def _with_views(analysis: Analysis, ops: Written) -> Written:
+    """Return launches with what the problem's views need before and after them."""
+    return _needed(analysis.before, ops) + ops + analysis.after
 
 
 def _needed(views: Written, ops: Written) -> Written:

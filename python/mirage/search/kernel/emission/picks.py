@@ -57,11 +57,20 @@ class Pick:
         return Pick(time, replace(self.draft, column=column), others=tuple(others))
 
 
+def fastest(times: Any, most: int) -> Any:
+    """Return the places of up to ``most`` of the least finite times, in their order; of equal times
+    the first ones."""
+    places = np.flatnonzero(np.isfinite(times))
+    if len(places) > most:
+        found = times[places]
+        places = places[found <= np.partition(found, most - 1)[most - 1]]
+    return places[np.argsort(times[places], kind="stable")[:most]]
+
+
 def best_sizes(times: Any, draft: Draft) -> list[Pick]:
     """Return a derivation at its best choice of sizes, and at a second one with other tiles."""
     columns = draft.measure.columns
-    best = np.argsort(times, kind="stable")[:OTHER_COLUMNS]
-    best = best[np.isfinite(times[best])]
+    best = fastest(times, OTHER_COLUMNS)
     order: list[int] = best.tolist()
     least: list[float] = times[best].tolist()
     picked: list[Pick] = []

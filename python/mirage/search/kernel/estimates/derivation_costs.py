@@ -60,7 +60,7 @@ class Measure(EdgeCosts):
         self, edges: list[Edge], outputs: Sequence[Stored]
     ) -> tuple[KernelFeatures, Num, Num]:
         account = Accountant(
-            KernelFeatures(
+            KernelFeatures.only(
                 blocks=self._blocks,
                 steps=self._steps,
                 runs=self._around[Where.INNER].times,

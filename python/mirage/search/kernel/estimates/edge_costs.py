@@ -23,11 +23,8 @@ from mirage.search.kernel.estimates.op_costs import EdgeAccounts
 Num = Any
 _Kind = tuple[object, ...]
 _Work = tuple[dict[str, Num], Num]
-_GIVEN = frozenset(
-    ("blocks", "steps", "uneven", "runs", "warps", "stages", "warpgroups", "shifted")
-)
-_COUNTED = {k: v for k, v in vars(KernelFeatures()).items() if k not in _GIVEN}
-"""The features that an account counts, with their initial values."""
+_GIVEN = frozenset(("warps", "warpgroups"))
+"""The features that an edge's account does not count."""
 
 
 @dataclass
@@ -70,13 +67,12 @@ class EdgeCosts(EdgeAccounts):
     def _work_of(self, edge: Edge, kind: _Kind) -> tuple[dict[str, Num], Num]:
         found = self.known.work.get(kind)
         if found is None:
-            account = Accountant(KernelFeatures(warps=self._warps, warpgroups=self.groups))
+            account = Accountant(KernelFeatures.only(warps=self._warps, warpgroups=self.groups))
             feasible = self.account(account, edge)
-            counted = vars(account.features)
             added = {
                 k: v
-                for k, unchanged in _COUNTED.items()
-                if (v := counted[k]) is not unchanged and (isinstance(v, np.ndarray) or v)
+                for k, v in vars(account.features).items()
+                if k not in _GIVEN and (isinstance(v, np.ndarray) or v)
             }
             found = self.known.work[kind] = (added, feasible)
         return found
@@ -128,11 +124,11 @@ class EdgeCosts(EdgeAccounts):
         added, ok = self._work_of(edge, kind)
         once: Num = 1e-6
         step: Num = 0.0
+        rates = self._rates
         for name, amount in added.items():
-            what, _, when = name.rpartition("_")
-            if what in self._rates:
-                own = amount / self._rates[what]
-                if when == "step":
+            if name in rates:
+                own = amount / rates[name]
+                if name.endswith("_step"):
                     step = step + own
                 else:
                     once = once + own
@@ -163,9 +159,9 @@ class EdgeCosts(EdgeAccounts):
 
     @cached_property
     def _rates(self) -> dict[str, Num]:
-        """The work per µs of a block, for each kind of work."""
+        """The work per µs of a block, for each feature that counts work."""
         t = self.target
-        return {
+        rates: dict[str, Num] = {
             "load": t.dram_bytes / t.sms,
             "mma": t.mma_half,
             "mma32": t.mma_f32,
@@ -176,6 +172,7 @@ class EdgeCosts(EdgeAccounts):
             "exchanges": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
             "rows": t.clock / (t.exchange + t.exchange_warp * self.columns.warps),
         }
+        return {f"{what}_{when}": r for what, r in rates.items() for when in ("once", "step")}
 
     def steps(self) -> Num:
         """Return the steps of the loop, or those of the inner loop over all steps of the outer

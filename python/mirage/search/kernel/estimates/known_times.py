@@ -26,9 +26,9 @@ class KnownTimes:
 
     def of(self, features: KernelFeatures, target: Target) -> Num:
         """Return the µs of kernels with these features, at all sizes."""
-        values = list(vars(features).values())
-        arrays = [v for v in values if isinstance(v, np.ndarray) and v.size]
-        others = self._found.setdefault(_sample(values), [])
+        given = sorted(vars(features).items())
+        arrays = [v for _, v in given if isinstance(v, np.ndarray) and v.size]
+        others = self._found.setdefault(_sample(given), [])
         for known, time in others:
             if _equal(known, arrays):
                 return time
@@ -41,11 +41,11 @@ class KnownTimes:
         self._found.clear()
 
 
-def _sample(values: Sequence[Num]) -> _Sample:
-    """Return numbers unchanged, and two entries of each array."""
+def _sample(given: Sequence[tuple[str, Num]]) -> _Sample:
+    """Return names, with numbers unchanged, and with two entries of each array."""
     return tuple(
-        (v.item(0), v.item(v.size // 2)) if isinstance(v, np.ndarray) and v.size else v
-        for v in values
+        (k, v.item(0), v.item(v.size // 2)) if isinstance(v, np.ndarray) and v.size else (k, v)
+        for k, v in given
     )
 
 

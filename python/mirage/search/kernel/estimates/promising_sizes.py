@@ -18,14 +18,17 @@ def promising(measure: Measure, choices: Choices, costs: Any, dims: Dims, most: 
     """Return the most promising columns, at most so many, with different numbers of blocks or
     steps."""
     total: list[Any] = []
+    never = np.full(measure.columns.count, np.inf)
+    possible = np.isfinite(costs).any(axis=1).tolist()
     for edges in choices.of_goal:
-        best: Any = np.full(measure.columns.count, np.inf)
+        best: Any = None
         for number, children in edges:
-            below = costs[number]
-            for child in children:
-                below = below + total[child]
-            best = np.minimum(best, below)
-        total.append(best)
+            if possible[number]:
+                below = costs[number]
+                for child in children:
+                    below = below + total[child]
+                best = below if best is None else np.minimum(best, below)
+        total.append(never if best is None else best)
     blocks = measure.columns.blocks()
     surrogate = np.ceil(blocks / measure.target.sms) * sum(total[t] for t in choices.targets)
     surrogate = np.where(measure.map_ok(dims), surrogate, np.inf)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, prod
 from typing import Any
 
@@ -98,18 +99,27 @@ class Columns:
         """Return the number of axes along which a tile is larger than one."""
         out = np.zeros(self.count, dtype=np.int64)
         for a in axes:
-            out = out + (self.tile[a] > 1)
+            out += self._wider[a]
         return out
+
+    @cached_property
+    def _wider(self) -> dict[str, BoolArray]:
+        """Whether a tile is larger than one along each axis."""
+        return {a: tile > 1 for a, tile in self.tile.items()}
+
+    @cached_property
+    def _cuts(self) -> dict[str, BoolArray]:
+        """Whether each axis is cut into several tiles."""
+        return {a: self.grid[a] * self.steps[a] > 1 for a in self.tile}
 
     def contiguous(self, dims: Dims, sizes: Mapping[str, int]) -> BoolArray:
         """Return whether tiles along merged dimensions are contiguous blocks of them."""
         ok = np.ones(self.count, dtype=bool)
         for dim in dims:
             for i, inner in enumerate(dim[1:], start=1):
-                split = self.grid[inner] * self.steps[inner] > 1
-                ok = ok & self.exact(inner, sizes[inner])
+                ok &= self.exact(inner, sizes[inner])
                 for outer in dim[:i]:
-                    ok = ok & (~split | (self.tile[outer] == 1))
+                    ok &= ~(self._cuts[inner] & self._wider[outer])
         return ok
 
     def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:

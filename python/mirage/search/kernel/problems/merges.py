@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
@@ -122,7 +122,11 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in (*sums, *indices))
 
+    moves = len(atoms) == len(reads) == 1 and _reorders(sequences)  # a copy, in another order
+
     def useful(a: str, b: str) -> bool:
+        if moves:  # tiles of two dimensions have more elements
+            return True
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
         if any(a in side and b in side for side in sides):
             return True
@@ -135,8 +139,18 @@ def find_merges(
                 continue
             if together(a, b) and useful(a, b):
                 after[a] = b
+    groups = _named(after, set(problem.table.sizes))
+    # a tensor has one view, however often it is read
+    for merges in (Merges(groups), Merges()):
+        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
+        if len(views) == len({tensor for tensor, _ in views}):
+            return merges
+    return Merges(split=False)
+
+
+def _named(after: Mapping[str, str], taken: set[str]) -> dict[str, tuple[str, ...]]:
+    """Return the groups of axes that come one ``after`` the other, by names that are not taken."""
     groups: dict[str, tuple[str, ...]] = {}
-    taken = set(problem.table.sizes)
     for a in sorted(set(after) - set(after.values())):
         group = [a]
         while group[-1] in after:
@@ -146,12 +160,17 @@ def find_merges(
             name += "_"
         taken.add(name)
         groups[name] = tuple(group)
-    # a tensor has one view, however often it is read
-    for merges in (Merges(groups), Merges()):
-        views = {(atom.tensor, view_sizes(problem, merges, atom.dims)) for atom in reads}
-        if len(views) == len({tensor for tensor, _ in views}):
-            return merges
-    return Merges(split=False)
+    return groups
+
+
+def _reorders(sequences: Sequence[Sequence[str]]) -> bool:
+    """Return whether two tensors have their common axes in different orders."""
+    first, *others = sequences
+    for s in others:
+        common = {*first} & {*s}
+        if [a for a in first if a in common] != [a for a in s if a in common]:
+            return True
+    return False
 
 
 def _index_axes(problem: KernelProblem, reads: Sequence[InAtom]) -> list[set[str]]:

@@ -147,7 +147,8 @@ class Defined(Domain):
             whole = exponent == np.floor(exponent)
             fixed = self._is_constant(b[0])
             if not fixed or not whole.all():
-                bad = bad | self._unsettled(a, NEG | ZERO)
+                at_zero = fixed and bool((exponent > 0).all())
+                bad = bad | self._unsettled(a, NEG if at_zero else NEG | ZERO)
             elif (exponent < 0).any():
                 bad = bad | self._unsettled(a, ZERO)
             signs = of_power(np.broadcast_to(a[1], base.shape), exponent) if fixed else signs

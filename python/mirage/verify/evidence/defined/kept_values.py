@@ -2,12 +2,15 @@
 
 ``where(n > 1, x / n, x)`` divides by ``n`` where ``n`` is larger than 1, and drops the quotient
 everywhere else. So it is ``where(n > 1, x / max(n, 1), x)``, whose divisor is positive everywhere.
+``where(x > 0, log(x), 0)`` takes the logarithm of positive numbers only: of ``max(x, 2^-149)``, as
+there is no smaller number in the types of kernels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -28,6 +31,8 @@ _OWES = (
 )  # fmt: skip
 """Functions that are not defined for all numbers."""
 _BELOW = (BinaryFn.LT, BinaryFn.LE)
+_LEAST = {BinaryFn.MAX: Fraction(1, 1 << 149), BinaryFn.MIN: Fraction(-1, 1 << 149)}
+"""The numbers next to zero above and below it."""
 
 _Makers = Mapping[Value, Op]
 
@@ -142,8 +147,10 @@ def _kept(x: Value, makers: _Makers) -> tuple[Value, Value] | None:
 def _within_bounds(b: Builder, op: Op, makers: dict[Value, Op]) -> Value:
     """Write the value that an op keeps."""
     kept = op.operands[1]
-    for x, fn, bound in _bounds(op.operands[0], makers):
+    for x, fn, bound, beyond in _bounds(op.operands[0], makers):
         limited = Builder()
+        if beyond and makers[bound].number == 0:
+            bound = limited.constant(_LEAST[fn], bound.dtype)
         again = _Again(makers, x, limited.binary(fn, x, bound))
         found = again.of(kept)
         if again.owes:
@@ -155,9 +162,9 @@ def _within_bounds(b: Builder, op: Op, makers: dict[Value, Op]) -> Value:
 
 def _bounds(
     truth: Value, makers: _Makers, *, holds: bool = True
-) -> Iterator[tuple[Value, BinaryFn, Value]]:
+) -> Iterator[tuple[Value, BinaryFn, Value, bool]]:
     """Yield numbers that are at least (``max``) or at most (``min``) a constant where a truth value
-    holds, or does not hold."""
+    holds, or does not hold, and whether they are never the constant itself."""
     op = makers.get(truth)
     if op is None:
         return
@@ -168,11 +175,12 @@ def _bounds(
             yield from _bounds(v, makers, holds=holds)
     elif op.function in _BELOW:
         low, high = op.operands if holds else op.operands[::-1]
+        beyond = (op.function is BinaryFn.LT) is holds
         for x, fn, bound in ((high, BinaryFn.MAX, low), (low, BinaryFn.MIN, high)):
             made = makers.get(bound)
             same = x.dtype is bound.dtype and not x.dtype.is_integer
             if made is not None and made.number is not None and same and not bound.shape:
-                yield x, fn, bound
+                yield x, fn, bound, beyond
 
 
 class _Again:

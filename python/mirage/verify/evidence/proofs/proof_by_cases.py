@@ -31,6 +31,7 @@ from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 from mirage.verify.arithmetic.cases import Cases, Impossible, Open
 from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
+from mirage.verify.arithmetic.known_functions import number_of
 from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.real_sizes import restrict
@@ -195,7 +196,9 @@ class _Attempt:
             signed, instead = (*case.signed, (sign.form, s)), dict(case.instead)
             if truth is not None:
                 instead[truth] = Ratio({(0, 0): 1} if s else {})
-            elif s == 0 and (solved := self.domain.solved(sign.form, self.own)):
+            elif s == 0 and (
+                solved := self.domain.solved(sign.form, self.own - self.domain.truths)
+            ):
                 instead[solved[0]] = solved[1]
             found.append(_Case(signed, instead))
         return found
@@ -216,8 +219,17 @@ class _Attempt:
             both = self.domain.symbols_in(a) | self.domain.symbols_in(b)
             for symbol in sorted(both & self.domain.truths):
                 raise Open(self.domain.of_symbol(symbol).top, (1, 0))
+            if any(self._contradicts(form, sign, case) for form, sign in case.signed):
+                raise Impossible("a sum has another sign at the values of its symbols")
             return False
         return True
+
+    def _contradicts(self, form: Sum, sign: int, case: _Case) -> bool:
+        """Return whether a sum is a number of another sign once its symbols have their values."""
+        if not self.domain.is_polynomial(form):
+            return False
+        number = number_of(self.domain.replaced(Ratio(form), case.instead))
+        return number is not None and (number > 0) - (number < 0) != sign
 
     def _input(self, i: int, case: _Case) -> Planes:
         """Return an input in which symbols that are not free are replaced by their values."""

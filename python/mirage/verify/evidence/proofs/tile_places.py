@@ -279,23 +279,29 @@ def _viewed(op: View, labels: Sequence[Label]) -> Label | None:
 
 def _reshaped(op: View, labels: Sequence[Label]) -> Label | None:
     """Axes that cut the outermost dimension of a group also cut that of the result, because the
-    tiles of the whole group follow each other."""
+    tiles of the whole group follow each other. Dimensions of size 1 around it are no part of that:
+    their cuts that go past no end need not be kept (see :func:`_aligned`)."""
     (label,), (x,) = labels, op.operands
     shape = op.result.shape
     out = [WHOLE] * len(shape)
     for group in reshape_groups(x.shape, shape):
         cut = [d for d in group.operand if label[d] != WHOLE]
-        if len(cut) > 1:  # of size 1: see `_aligned`
-            cut = [d for d in cut if x.shape[d] > 1 or label[d].end is not None]
+        long = [d for d in cut if x.shape[d] > 1 or label[d].end is not None]
+        if len(cut) > 1:
+            cut = long
         if not cut:
             continue
         before = prod(x.shape[d] for d in group.operand if d < cut[0])
         if len(cut) > 1 or before > 1 or not group.result:
-            return None
-        first, end = group.result[0], label[cut[0]].end
+            if long:
+                return None
+            continue
+        # ones before the elements of a tile stay whole
+        first = next((d for d in group.result if long and shape[d] > 1), group.result[0])
+        end = label[cut[0]].end
         if end is not None:
             end *= prod(x.shape[d] for d in group.operand if d > cut[0])
-            end, rest = divmod(end, prod(shape[d] for d in group.result[1:]))
+            end, rest = divmod(end, prod(shape[d] for d in group.result if d > first))
             if rest:
                 return None
         out[first] = Cut(label[cut[0]].axes, end)

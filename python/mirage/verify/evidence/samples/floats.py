@@ -25,6 +25,7 @@ from mirage.verify.evidence.samples.integer_inputs import (
 from mirage.verify.evidence.samples.real_sizes import restrict
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 from mirage.verify.evidence.samples.where_defined import EVERYWHERE, Where, where_defined
+from mirage.verify.normal_form.infinite_terms import has_infinite_terms
 
 # Relative to the largest output: far above float64's rounding, far below any real difference.
 TOLERANCE = 1e-9
@@ -52,6 +53,11 @@ class Difference:
     expected: float
     actual: float
     scale: float  # of the inputs' standard normal distribution
+
+    @property
+    def numbers(self) -> bool:
+        """Return whether both programs give numbers there."""
+        return bool(np.isfinite(self.expected) and np.isfinite(self.actual))
 
 
 def draw_inputs(
@@ -100,12 +106,13 @@ def compare_floats(
 ) -> list[Difference | None]:
     """Return the difference in float64, or None, for each magnitude of inputs that could be tried.
 
-    Graphs are free of composites, and the reference is in its stable form. ``actual`` is not finite
-    if the candidate gives no number and there is no other difference. Inputs are drawn where the
-    reference is defined, and also from all numbers if some elements of its outputs are defined
-    there.
+    Graphs are free of composites, and the reference is in its stable form. The difference is one
+    between numbers unless there is none: then ``actual`` is not finite, or ``expected`` is infinite
+    by a mask of the reference. Inputs are drawn where the reference is defined, and also from
+    all numbers if some elements of its outputs are defined there.
     """
     results: list[Difference | None] = []
+    masks = has_infinite_terms(graphs[0])
     domain = where_defined(graphs[0]) if not sample.fixed else EVERYWHERE
     for scale in (1.0, 0.05):
         found: list[Difference | None] = []
@@ -115,7 +122,7 @@ def compare_floats(
             inputs = draw_inputs(graphs[0], sample, rng, scale, where, within=within)
             expected = outputs_of(graphs[0], 0, Yardstick(), inputs, sample)
             actual = permuted_outputs(graphs[1], 1, Yardstick(), inputs, sample, permutation)
-            defined = [np.isfinite(x) for x in expected]
+            defined = [_defined(x, masks) for x in expected]
             if not all(d.all() for d in defined):
                 if not domain.parts or not any(d.any() for d in defined):
                     continue
@@ -125,6 +132,12 @@ def compare_floats(
         if found:
             results.append(_worse(found))
     return results
+
+
+def _defined(x: Array, infinite: bool) -> Array:
+    """Return where the reference is defined: infinities are values if terms may be
+    ``infinite``, as masks make them."""
+    return ~np.isnan(x) if infinite else np.isfinite(x)
 
 
 def _ways(graph: KernelGraph, domain: Where) -> Iterator[tuple[Where, bool]]:
@@ -139,7 +152,7 @@ def _ways(graph: KernelGraph, domain: Where) -> Iterator[tuple[Where, bool]]:
 def _worse(found: Sequence[Difference | None]) -> Difference | None:
     """Combine several comparisons: a difference between numbers counts before missing numbers."""
     some = [d for d in found if d is not None]
-    return min(some, key=lambda d: not np.isfinite(d.actual), default=None)
+    return min(some, key=lambda d: not d.numbers, default=None)
 
 
 def compare_several(
@@ -149,9 +162,9 @@ def compare_several(
     candidates: Sequence[int],
     scale: float,
 ) -> dict[int, Difference | None]:
-    """Return the difference of each of several candidates on given inputs, where the reference is
-    defined; nothing if it is defined nowhere. Candidates are counted from 0; the first graph is the
-    reference. ``scale`` is the scale of the inputs."""
+    """Return the difference of each of several candidates on given inputs, where the reference
+    gives numbers; nothing if it does so nowhere. Candidates are counted from 0; the first graph is
+    the reference. ``scale`` is the scale of the inputs."""
     expected = outputs_of(graphs[0], 0, Float64(), inputs, sample)
     defined = [np.isfinite(x) for x in expected]
     if not any(d.any() or not d.size for d in defined):
@@ -170,7 +183,7 @@ def decisive(results: Sequence[Difference | None]) -> Difference | None:
     """Return a difference at any magnitude of the inputs; missing numbers count only if they are
     missing at all magnitudes."""
     for d in results:
-        if d is not None and np.isfinite(d.actual):
+        if d is not None and d.numbers:
             return d
     return results[0] if results and all(d is not None for d in results) else None
 
@@ -184,13 +197,15 @@ def _compare(
             return Difference(i, (), float("nan"), 0.0, scale)
         if x.size == 0:
             continue
-        finite = np.isfinite(y)
+        numbers = np.isfinite(x) & np.isfinite(y)
+        largest = float(np.abs(x[np.isfinite(x)]).max(initial=0.0))
         with np.errstate(invalid="ignore"):
-            wrong = finite & ~(np.abs(x - y) <= TOLERANCE * float(np.abs(x).max()))
+            wrong = numbers & ~(np.abs(x - y) <= TOLERANCE * largest)
         if wrong.any():
             return _difference(i, x, y, wrong, sample, scale)
-        if not finite.all():
-            undefined = undefined or _difference(i, x, y, ~finite, sample, scale)
+        missing = ~numbers & (x != y)
+        if missing.any():
+            undefined = undefined or _difference(i, x, y, missing, sample, scale)
     return undefined
 
 
@@ -225,5 +240,5 @@ def everywhere(results: Sequence[Difference | None]) -> Difference | None:
     """Return a difference that occurs at all magnitudes, for programs that the exact layers accept:
     correct numbers at one magnitude are enough, since cancellation may spoil float64 at another
     (the numeric gate tests for that)."""
-    wrong = [d for d in results if d is not None and np.isfinite(d.actual)]
+    wrong = [d for d in results if d is not None and d.numbers]
     return wrong[0] if results and len(wrong) == len(results) else None

@@ -192,6 +192,35 @@ def test_tiles_of_rows_that_stay_apart_are_tensors_of_these_rows() -> None:
     assert {(ROWS, 3), (2, TILE, 3)} <= shapes  # before the mask, and after
 
 
+def parts_of_a_batch() -> KernelGraph:
+    """Two rows of blocks that do the same with tiles of 16 of 17 rows of each of two matrices, and
+    store it as parts, in a shape with ones before the rows; and parts read one behind another."""
+    x, y = graphs.tensor(2, ROWS, 3, dtype=DType.F32), graphs.tensor(4, 2, dtype=DType.F32)
+    params = graphs.params_of((x, y))
+    b = Builder(in_block=True)
+    tile = b.unary(UnaryFn.EXP, b.load(params[0], (("b",), ("m",), ()), (1, TILE, 3)))
+    tile = b.binary(BinaryFn.DIV, tile, b.reduce(ReduceFn.SUM, tile, (2,)))
+    column = b.reshape(b.load(params[1], ((), ("b",)), (4, 1)), (1, 4))
+    total = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.EXP, column), (1,))
+    scaled = b.reshape(b.binary(BinaryFn.MUL, tile, total), (1, 1, TILE, 3))
+    body = BlockGraph(params, tuple(b.ops), (Output(scaled, (("p",), ("b",), ("m",), ())),))
+    grid = (Axis("p", 2), Axis("b", 2), Axis("m", 2))
+    stored = TensorType((2, 2, ROWS, 3), DType.F32)
+    kernel = graphs.launch((x, y), grid, body, (stored,))
+    return KernelGraph("parts", (x, y), (kernel,), kernel.results)
+
+
+def test_tiles_of_rows_that_are_stored_in_another_shape_are_tensors_of_these_rows() -> None:
+    graph = parts_of_a_batch()
+    check_graph(graph)
+    found = sites(graph)
+    for chosen in some(found, random.Random(0)):
+        check(graph, chosen)
+    shapes = [s.tensor.shape for s in found]
+    assert shapes[:3] == [(2, ROWS, 3), (2, ROWS, 1), (2, ROWS, 3)]
+    assert (2, 1, 4) in shapes  # a column for each matrix, by whose number the tiles are counted
+
+
 @pytest.mark.parametrize("rows", [17, 20])
 def test_kernels_of_the_search_for_rows_that_do_not_divide(rows: int) -> None:
     limits = SearchLimits(candidates=3, plans=20, columns=500)

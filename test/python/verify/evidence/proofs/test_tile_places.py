@@ -41,6 +41,7 @@ def test_elementwise_ops_leave_tiles_where_they_are() -> None:
 def test_views_say_where_dimensions_come_from() -> None:
     assert label_of(lambda b, x: b.transpose(x, (1, 0))) == (WHOLE, OF_ROWS)
     assert label_of(lambda b, x: b.reshape(x, (TILE, 2, 2))) == (OF_ROWS, WHOLE, WHOLE)
+    assert label_of(lambda b, x: b.reshape(x, (1, TILE, COLUMNS))) == (WHOLE, OF_ROWS, WHOLE)
     assert label_of(lambda b, x: b.broadcast(x, (3, TILE, COLUMNS))) == (WHOLE, OF_ROWS, WHOLE)
     assert label_of(lambda b, x: of(b, Twice, x)) == (WHOLE, OF_ROWS, WHOLE)
     assert label_of(lambda b, x: b.slice(x, (0, 1), (TILE, 2))) == (OF_ROWS, WHOLE)

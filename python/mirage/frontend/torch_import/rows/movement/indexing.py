@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
+from mirage.frontend.torch_import.rows.movement.repeated_indices import not_repeated
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
     is_moved_by_formulas,
@@ -142,13 +143,18 @@ def _index(b: Lowering, c: Call) -> Value:
 def _gather(b: Lowering, c: Call) -> Value:
     """``op(x, dim, index)``: from each line along ``dim``, the elements that its indices select."""
     x, index = c.value(0), c.value(2)
-    rank = len(x.shape)
-    if not rank or not index.shape:
+    if not x.shape or not index.shape:
         raise Unsupported("a tensor without dimensions")
-    (dim,) = normalize_dims((c.integer(1),), rank)
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
     ordered, along, values = b.orders.get(index, (None, dim, x))
     if ordered is x and along == dim:  # the elements at the places where they were found
         return values
+    return elements_along(b, x, dim, index)
+
+
+def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
+    """Return, from each line of ``x`` along ``dim``, the elements that its indices select."""
+    whole, rank = x, len(x.shape)
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
@@ -156,25 +162,32 @@ def _gather(b: Lowering, c: Call) -> Value:
     kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
     if (line := b.repeated_line(x, dim)) is not None:
         x, kept = line, [dim]
-    table = b.reshaped(x, (x.type.size, 1))
     if kept == [dim]:  # one line
-        flat = gather(b, table, b.reshaped(index, (index.type.size,)))
-        return b.reshaped(flat, index.shape)
+        return _of_one_line(b, x, index)
+    if is_moved_by_formulas(b, x):
+        every = tuple(range(rank))
+        own = not_repeated(b, index)
+        where = [Index(every, own) if d == dim else Index((d,)) for d in every]
+        return picked_elements(b, whole, where, index.shape)
     lines = tuple(index.shape[d] for d in kept)
 
-    def own(i: int, d: int) -> Value:
+    def place_along(i: int, d: int) -> Value:
         if d == dim:
             return b.reshaped(index, lines)
         line = iota(b, (index.shape[d],), 0)
         return b.reshaped(line, tuple(n if i == j else 1 for j, n in enumerate(lines)))
 
-    places = [own(i, d) for i, d in enumerate(kept)]
-    if is_moved_by_formulas(b, x):
-        every = tuple(range(rank))
-        where = [Index(every, index) if d == dim else Index((d,)) for d in every]
-        return picked_elements(b, c.value(0), where, index.shape)
-    place = linear(b, places, [x.shape[d] for d in kept])
-    return b.reshaped(gather(b, table, b.reshaped(place, (index.type.size,))), index.shape)
+    places = [place_along(i, d) for i, d in enumerate(kept)]
+    return _of_one_line(b, x, linear(b, places, [x.shape[d] for d in kept]), index.shape)
+
+
+def _of_one_line(
+    b: Lowering, x: Value, place: Value, shape: tuple[int, ...] | None = None
+) -> Value:
+    """Return the elements of ``x``, as one line, at places in it."""
+    table = b.reshaped(x, (x.type.size, 1))
+    found = gather(b, table, b.reshaped(place, (place.type.size,)))
+    return b.reshaped(found, shape or place.shape)
 
 
 def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:

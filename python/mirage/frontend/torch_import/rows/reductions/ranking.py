@@ -14,6 +14,8 @@ from collections.abc import Callable
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose, truth
 from mirage.frontend.torch_import.rows.lowering import Lowering, Row
+from mirage.frontend.torch_import.rows.movement.indexing import elements_along
+from mirage.frontend.torch_import.rows.movement.several_indices import is_moved_by_formulas
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
@@ -54,13 +56,15 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     wanted = b.typed(iota(b, (count,), 0), DType.F32)
     here = b.reshape(rank, (*rank.shape[:-1], 1, size))
     has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
-    values = _picked(b, has, b.reshape(line, here.shape))
     places = b.binary(BinaryFn.KEEP, has, b.typed(iota(b, (size,), 0), DType.F32))
-    places = b.reduced(
-        ReduceFn.MAX, places, (-1,), False
-    )  # no larger than the largest, as is known
+    # the maximum is known to be no larger than the largest place, which a sum is not
+    places = b.typed(b.reduced(ReduceFn.MAX, places, (-1,), False), DType.I64)
+    if count == size and line.dtype.is_integer and is_moved_by_formulas(b, line):
+        values = elements_along(b, line, len(line.shape) - 1, places)
+    else:
+        values = _picked(b, has, b.reshape(line, here.shape))
     values = truth(b, values) if x.dtype is DType.I1 else b.typed(values, x.dtype)
-    found = [b.swapped(v, dim, -1) for v in (values, b.typed(places, DType.I64))]
+    found = [b.swapped(v, dim, -1) for v in (values, places)]
     b.orders[found[1]] = x, dim, found[0]
     return found
 
