@@ -26,7 +26,7 @@ LATE = 0.1
 blocks do not end together."""
 
 
-IN_STEP = 32.0
+IN_STEP = 12.0
 """The steps for which blocks that start together stay together."""
 
 
