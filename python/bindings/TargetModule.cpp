@@ -176,8 +176,11 @@ static void addStaging(nb::module_ &module) {
   module.attr("BOX_ROW_UNIT") = boxRowUnit;
   module.attr("BOX_TILE_UNIT") = boxTileUnit;
   module.def("shared_swizzle", &getSharedSwizzle, nb::arg("rows"), nb::arg("row_bytes"));
-  module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"), nb::arg("stride_bytes"));
-  module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"));
+  module.def("skewed_pad", &getSkewedPad, nb::arg("row_bytes"), nb::arg("stride_bytes"),
+             nb::arg("in_runs"));
+  module.attr("RUN_ELEMENTS") = runElements;
+  module.def("shared_alignment", &getSharedAlignment, nb::arg("swizzle"),
+             nb::arg("is_skewed") = false);
 }
 
 NB_MODULE(_target, module) {

@@ -56,12 +56,25 @@ inline constexpr int64_t bankCount = 32, bankBytes = 4;
 inline bool readsLastBeside(int64_t pitch) { return pitch / bankBytes % 8 == 4; }
 inline bool readsFirstBeside(int64_t pitch) { return pitch / bankBytes % 8 == 3; }
 
+/// The bytes of a request: asynchronous copies are the fastest where both of their ends are as far
+/// behind multiples of these.
+inline constexpr int64_t requestBytes = 128;
+
+/// Elements of 2 bytes that a lane of a product reads one after the other from each row, of four
+/// instructions along K.
+inline constexpr int64_t runElements = 64;
+
 /// The pad, in bytes, of rows of `rowBytes`, a multiple of a line, that are as far behind
-/// multiples of a line as rows at this stride are. A row may take a line more than it fills.
-/// Four lanes read from each of eight rows: a line, in which case the lines of every second
-/// row are in banks of their own, or runs of words, where rows are that long.
-inline int64_t getSkewedPad(int64_t rowBytes, int64_t strideBytes) {
+/// multiples of a line as rows at this stride are; of a request, if they are read `inRuns` of
+/// words, of which two rows of eight are in the same bank then. A row may take a line more than
+/// it fills. Else four lanes read from each of eight rows: a line, in which case the lines of every
+/// second row are in banks of their own, or runs of words, where rows are that long.
+inline int64_t getSkewedPad(int64_t rowBytes, int64_t strideBytes, bool inRuns) {
   constexpr int64_t banks = bankCount * bankBytes;
+  if (inRuns) {
+    int64_t alike = (strideBytes - rowBytes - lineBytes) % requestBytes;
+    return lineBytes + (alike + requestBytes) % requestBytes;
+  }
   int64_t least = lineBytes + strideBytes % lineBytes, fair = 0;
   for (int64_t pad = least; pad < least + banks; pad += lineBytes) {
     int64_t pitch = rowBytes + pad;
@@ -78,8 +91,10 @@ inline int64_t getSkewedPad(int64_t rowBytes, int64_t strideBytes) {
   return fair ? fair : least;
 }
 
-/// Alignment of a shared tile.
-inline int64_t getSharedAlignment(int64_t swizzle) { return swizzle ? 8 * swizzle : 16; }
+/// Alignment of a shared tile, whose rows may be skewed.
+inline int64_t getSharedAlignment(int64_t swizzle, bool isSkewed) {
+  return isSkewed ? requestBytes : swizzle ? 8 * swizzle : lineBytes;
+}
 
 } // namespace mirage
 

@@ -21,9 +21,10 @@ START = 16.0  # bytes at whose multiples rows of boxes start
 # additional cost of a row that lies in two lines (two requests, five sectors instead of four): for
 # a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
-SPLIT_SKEWED_ROW = 0.8
-"""The additional cost of a skewed row that lies in two lines; threads copy pieces of 16 bytes."""
-SKEWED_END = 96.0
+SPLIT_SKEWED_ROW, SPLIT_ALIKE_ROW = 0.8, 0.2
+"""The additional cost of a skewed row that lies in two lines, and of one that lies alike in shared
+memory modulo 128 bytes; threads copy pieces of 16 bytes."""
+SKEWED_END, ALIKE_END = 96.0, 64.0
 """Bytes that the last piece of a skewed row counts as, wherever the row ends: threads ask for it by
 itself."""
 BURST = 64.0  # bytes of a DRAM burst
@@ -45,10 +46,11 @@ ROUNDING = 1.0  # lane operations that round one
 WIDENING = 1.0  # lane operations that make one of a number of 16 bits
 SPLIT = 14.0  # that make two of a number of 32 bits: four, which wait for each other
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
-SKEWED_READ = 1.25
-"""The factor by which skewed rows take longer to read: nine words where aligned rows have eight.
-(These three are set from 16 rows by 4096 columns with a depth of 4095 and 4097, in eight tilings
-each: 15.96 to 21.4 µs on an H200; with 4096 elements 10.4 to 11.1.)"""
+SKEWED_READ, ALIKE_READ = 1.25, 2.0
+"""The factor by which skewed rows take longer to read: nine words where aligned rows have eight,
+and two rows in the same bank where they lie alike. (The first of each two is set from 16 rows by
+4096 columns with a depth of 4095 and 4097, in eight tilings each: 15.96 to 21.4 µs on an H200; the
+second from nine tilings: 12.7 to 16.9 µs; with 4096 elements 10.4 to 11.1.)"""
 GROUP_ROWS = 64.0
 """The rows of a product that a group of four warps has."""
 MOST = frozenset({"live", "scratch"})
@@ -193,10 +195,11 @@ class Accountant:
         if splits_lines(type_):
             # a row that begins within a line ends in the next one
             split = np.maximum(np.minimum(row, LINE) - START, 0.0) / LINE  # of the rows
-            more = where(skewed, SPLIT_SKEWED_ROW, SPLIT_ROW)
+            alike = self._lies_alike(run)
+            more = where(skewed, where(alike, SPLIT_ALIKE_ROW, SPLIT_SKEWED_ROW), SPLIT_ROW)
             more = where(self.features.warpgroups, SPLIT_BOX_ROW, more) * split
             if somewhere(skewed):  # a skewed row has one more line of 16 bytes than it fills
-                more = more + where(skewed, SKEWED_END / row, 0.0)
+                more = more + where(skewed, where(alike, ALIKE_END, SKEWED_END) / row, 0.0)
             self._add("split", more * elements * width * (1.0 - odd), in_loop)
         held = _up(size, 128)
         if in_loop:
@@ -204,6 +207,11 @@ class Accountant:
         elif factor:  # all else goes to registers
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", size / 16.0 * narrow, in_loop)
+
+    def _lies_alike(self, columns: Num) -> Num:
+        """Return whether skewed rows lie in shared memory as in the tensor modulo 128 bytes: each
+        warp has instructions enough along them (``SkewedTiles.cpp``)."""
+        return np.asarray(columns % (_target.RUN_ELEMENTS * self.features.warps) == 0)
 
     def copy_odd(self, elements: Num, in_loop: bool) -> None:
         """Count a factor whose rows start at odd elements: threads copy it to shared memory."""
@@ -270,7 +278,10 @@ class Accountant:
         """Return the bytes that a matmul reads from shared memory, given the elements that warps
         on their own read of each factor; count the shifts of skewed rows."""
         widths = (2.0 if operands.half or exact else 4.0 for exact in operands.exact)
-        slower = [where(skewed, SKEWED_READ, 1.0) for skewed in operands.skewed]
+        longer = where(
+            self._lies_alike(k) & operands.skewed[0] & operands.skewed[1], ALIKE_READ, SKEWED_READ
+        )
+        slower = [where(skewed, longer, 1.0) for skewed in operands.skewed]
         move = sum(w * s * read for w, s, read in zip(widths, slower, reads, strict=True))
         if any(somewhere(skewed) for skewed in operands.skewed):
             shifted = sum(0.5 * (s > 1.0) * read for s, read in zip(slower, reads, strict=True))

@@ -11,6 +11,7 @@ from mirage.cost.warps import Product, WarpGrid, chain_costs, grid_costs, near_b
 from mirage.semantics.ugraph import (
     AccumulateFn,
     Contraction,
+    Elementwise,
     Launch,
     Load,
     Loop,
@@ -110,6 +111,21 @@ class BlockAnalysis:
             return frozenset()
         left = {op.operands[0] for op in self.matmuls}
         return frozenset(x for x in left if x not in self.stepped and not self.loaded(x))
+
+    @cached_property
+    def of_factors(self) -> set[Value]:
+        """The tiles from which factors of products are computed element by element: all of them
+        have the rows that an instruction reads."""
+        found: set[Value] = set()
+        left = [v for op in self.matmuls for v in op.operands]
+        while left:
+            op = self.definitions.get(value := left.pop())
+            if isinstance(op, Elementwise):
+                left += (v for v in op.operands if v.shape[-2:] == value.shape[-2:])
+            elif isinstance(op, Rearrangement):
+                left += op.operands
+            found.add(value)
+        return found
 
     @cached_property
     def computed_with(self) -> set[Value]:

@@ -280,14 +280,21 @@ class _Planner(BlockAnalysis):
                 return 0
             wide = [n for n in load.result.shape if n > 1][-2:]
             rows, cols = (1, 1, *wide)[-2:]
-            rows, cols = self._spread(rows), self._spread(cols)
+            rows = self.padded(rows) if load.result in self.of_factors else self._spread(rows)
+            cols = self._spread(cols)
         else:
             rows, cols = self.padded(shape[0]), self._padded_columns(load, shape[1])
+        is_skewed = load.result in self.skewed
+        if is_skewed and shape is not None and shape[1] != load.result.shape[-1]:
+            rows, cols = cols, rows  # it is held as it is in memory
         row = cols * width
         swizzle = _target.shared_swizzle(rows, row)
-        if load.result in self.skewed:
-            row += _target.skewed_pad(row, load.operands[0].shape[-1] * width)
-        return slots * round_up(rows * row, _target.shared_alignment(swizzle))
+        if is_skewed:
+            stride = load.operands[0].shape[-1] * width
+            runs = _target.RUN_ELEMENTS * self.launch.schedule.warps
+            ways = (False, True) if cols % runs == 0 else (False,)
+            row += max(_target.skewed_pad(row, stride, in_runs) for in_runs in ways)
+        return slots * round_up(rows * row, _target.shared_alignment(swizzle, is_skewed))
 
     @cached_property
     def skewed(self) -> set[Value]:

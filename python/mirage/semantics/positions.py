@@ -112,8 +112,9 @@ class Gather(Lookup):
         if found is not None:
             return found
         if len(indices) != 1 or indices[0].dtype == object:
-            # residues and formulas do not say which row they name
-            raise UnknownOp("expected indices that are known numbers")
+            # neither says which row it names
+            got = "formulas" if len(indices) == 1 else "residues"
+            raise UnknownOp(f"expected indices that are known numbers, got {got}")
         rows = self.operands[0].shape[0]
         index = indices[0]
         if self.from_end:

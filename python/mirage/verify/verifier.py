@@ -130,7 +130,8 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
         d = difference
         inputs = f"float64, inputs {d.scale:g} times standard normal, bound tensors as they are"
         witness = Witness(verdict.seed, d.output, d.element, d.expected, d.actual, inputs)
-        return Verdict(Kind.REFUTED, None, (Evidence(name, False, text),), verdict.seed, witness)
+        refuted = Verdict(Kind.REFUTED, None, (Evidence(name, False, text),), verdict.seed, witness)
+        return in_place(loaded(first), loaded(second), refuted, aligned.contents, options, budget)
     if verdict.equivalent:  # for all finite elements, and on what these infinite ones make of them
         return verdict
     text = f"no difference on {count} random inputs; that they are equal is not shown"

@@ -5,7 +5,7 @@
 
 // CHECK-DAG: #[[LHS:.+]] = #thread.layout<reg = {{\[}}[0, 1], [8, 0], [0, 2], [0, 4], [0, 8]], lane = {{\[}}[0, 16], [0, 32], [1, 0], [2, 0], [4, 0]]
 // CHECK-DAG: #[[RHS:.+]] = #thread.layout<reg = {{\[}}[1, 0], [2, 0], [4, 0], [8, 0]], lane = {{\[}}[16, 0], [32, 0], [0, 1], [0, 2], [0, 4]]
-// CHECK: thread.copy_async {{.*}} : memref<16x127xf16> to <16x64xf16, pad = 23>
+// CHECK: thread.copy_async {{.*}} : memref<16x127xf16> to <16x64xf16, pad = 63>
 // CHECK: thread.mma {{.*}} <16x64xf16, #[[LHS]]>, <64x8xf16, #[[RHS]]>
 kernel.graph @linear(%a: tensor<16x127xf16>, %b: tensor<8x127xf16>) -> tensor<16x8xf16>
     attributes {form = #kernel.form<selected>} {

@@ -18,7 +18,7 @@ gpu.module @kernels {
     %c10 = arith.constant 10 : index
     %c32 = arith.constant 32 : index
     %s = thread.shared_alloc 0 : !tile
-    %t = thread.shared_alloc 1440 : !tile
+    %t = thread.shared_alloc 1536 : !tile
     // A line of each row for 4 threads, twice 8 rows; then the line in which rows end.
     // CHECK-COUNT-3: cp.async.cg.shared.global {{.*}}, 16, {{%r[0-9]+|0}};
     // CHECK-NOT: cp.async.cg

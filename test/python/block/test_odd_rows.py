@@ -100,7 +100,7 @@ def test_factors_that_are_contracted_along_odd_rows(
 
 @pytest.mark.parametrize("k", [511, 513])
 def test_words_between_pairs_are_read_once(k: int) -> None:
-    """Nine words for eight pairs, from banks of their own."""
+    """Nine words for eight pairs, of two rows at most in a bank."""
     m, n = 16, 32
     artifact = compile_mlir(linear(m, n, k, (m, n, 256), "f16"))
     ptx = artifact.ptx()
@@ -108,7 +108,7 @@ def test_words_between_pairs_are_read_once(k: int) -> None:
     assert words <= 9 / 8 * len(re.findall(r"prmt\.b32\.f4e|shf\.[lr]", ptx)) + 4
     inputs = [np.ones((rows, k), np.float16) for rows in (m, n)]
     (counters,) = run_artifact(artifact, inputs).counters
-    assert counters.bank_conflicts < 0.02 * counters.shared_wavefronts
+    assert counters.bank_conflicts < 0.5 * counters.shared_wavefronts
 
 
 def test_rows_that_are_not_there() -> None:

@@ -15,6 +15,7 @@ from mirage.cost import H200, CheckError, Resources, check_launch
 from mirage.cost.features import features_of
 from mirage.cost.registers import registers_of
 from mirage.cost.shared_memory_bound import shared_bytes
+from mirage.mlir_io.text import graph_from_text
 from mirage.pipeline.search import add_candidates
 from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
@@ -96,6 +97,36 @@ def flash(rows: int, keys: int, warps: int) -> Launch:
     result = Value(TensorType((rows, 64), DType.F16), "y")
     block = BlockGraph(params, tuple(b.ops), (Output(y, ((), ())),))
     return Launch((q, k, v), (result,), (), block, Schedule(warps, 2))
+
+
+GATED = """
+module {
+  kernel.graph @gated(%p: tensor<6x1408xbf16>, %q: tensor<6x1408xbf16>, %w: tensor<6x2048x1408xbf16>) -> tensor<1x2048xbf16> attributes {form = #kernel.form<selected>} {
+    %y = kernel.launch(%p, %q, %w) grid [n = 128] schedule <warps = 8, stages = 2> : (tensor<6x1408xbf16>, tensor<6x1408xbf16>, tensor<6x2048x1408xbf16>) -> tensor<1x2048xbf16> {
+    ^bb0(%gp: tensor<6x1408xbf16>, %gq: tensor<6x1408xbf16>, %gw: tensor<6x2048x1408xbf16>):
+      %l = block.loop [b = 6] {
+        %1 = block.load %gp [[b], []] : tensor<6x1408xbf16> -> !block.tile<1x1408xbf16>
+        %2 = block.load %gq [[b], []] : tensor<6x1408xbf16> -> !block.tile<1x1408xbf16>
+        %0 = block.binary mul %1, %2 : (!block.tile<1x1408xbf16>, !block.tile<1x1408xbf16>) -> !block.tile<1x1408xf32>
+        %3 = block.cast %0 : (!block.tile<1x1408xf32>) -> !block.tile<1x1408xbf16>
+        %4 = block.load %gw [[b], [n], []] : tensor<6x2048x1408xbf16> -> !block.tile<1x16x1408xbf16>
+        %5 = block.transpose %4 [0, 2, 1] : (!block.tile<1x16x1408xbf16>) -> !block.tile<1x1408x16xbf16>
+        %6 = block.matmul %3, %5 : (!block.tile<1x1408xbf16>, !block.tile<1x1408x16xbf16>) -> !block.tile<1x1x16xf32>
+        block.accumulate sum %6 : !block.tile<1x1x16xf32>
+      } : !block.tile<1x1x16xf32>
+      %7 = block.reshape %l : (!block.tile<1x1x16xf32>) -> !block.tile<1x16xf32>
+      block.store %7 [[], [n]] : !block.tile<1x16xf32>
+    }
+    kernel.return %y : tensor<1x2048xbf16>
+  }
+}
+"""  # noqa: E501
+
+
+def test_what_a_factor_of_one_row_is_computed_from_has_more_rows() -> None:
+    (launch,) = (op for op in graph_from_text(GATED).graph.ops if isinstance(op, Launch))
+    slots = 2 * (16 + 2 * 8) * 1408 * 2
+    assert slots <= planned_bytes(launch) <= shared_bytes(launch).staged
 
 
 def test_what_the_plan_refuses_is_refused() -> None:

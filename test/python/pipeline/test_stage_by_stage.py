@@ -33,12 +33,9 @@ SPLIT = "\n// -----\n"
 
 PROGRAMS = (
     programs.matmul(32, 64, 48),
-    programs.rms_linear(16, 64, 32),
-    programs.swiglu(16, 64, 32),
     programs.lora(16, 64, 8, 32),
     programs.softmax(32, 64),
     programs.qk_norm_attention(2, 16, 64, 32),
-    programs.layer_norm_linear_gelu(16, 64, 32),
     programs.residual_rms_linear(16, 64, 32),
     programs.tokens_linear(2, 16, 32, 48),
     programs.pairs_of_integers(40),

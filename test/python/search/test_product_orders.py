@@ -88,6 +88,21 @@ def test_both_readers_or_none() -> None:
     assert multiplications(new) == 64 * 16 + 16 * 64
 
 
+def test_what_lies_between_products_has_the_type_that_it_had() -> None:
+    """Scores in f32 of rounded keys: the query that is multiplied with their weight is rounded."""
+    (c, w), q, b = (
+        (tensor(n, 64, 64, dtype=DType.BF16) for n in "cw"),
+        tensor("q", 1, 64),
+        Builder(),
+    )
+    keys = b.transpose(b.cast(b.matmul(c, w), DType.F32), (1, 0))
+    program = graph("scores", (c, w, q), b, b.matmul(q, keys))
+    first, last = (op for op in with_least_products(program).ops if isinstance(op, Matmul))
+    assert [op.result.dtype for op in (first, last)] == [DType.BF16, DType.F32]
+    assert multiplications(program) == 64**3 + 64 * 64
+    assert multiplications(with_least_products(program)) == 2 * 64 * 64
+
+
 def test_all_heads_in_one_sum() -> None:
     """What the outer product sums over is two indices of the inner one, in another order."""
     x, w, a, b = tensor("x", 1, 48), tensor("w", 6 * 8, 24), tensor("a", 24, 32), Builder()

@@ -28,6 +28,26 @@ static bool startAtLines(LoadOp load, ArrayRef<int64_t> strides, int64_t bytes) 
   return kernel::getStartAlign(cast<RankedTensorType>(load.getSource().getType())) % lineBytes == 0;
 }
 
+/// Whether a factor is loaded from rows that start at odd elements.
+static bool isOddFactor(Value factor) {
+  while (auto transpose = factor.getDefiningOp<TransposeOp>())
+    factor = transpose.getOperand();
+  auto load = factor.getDefiningOp<LoadOp>();
+  return load &&
+         kernel::getRowAlign(cast<RankedTensorType>(load.getSource().getType())) % asyncCopyUnit !=
+             0;
+}
+
+/// Whether lanes read runs of words from the matrix, whose rows have `cols` elements: its products
+/// have factors of such rows only, and instructions enough along K for each of `warps`.
+static bool isReadInRuns(Value matrix, int64_t cols, int64_t warps) {
+  return cols % (runElements * warps) == 0 && llvm::all_of(matrix.getUsers(), [&](Operation *user) {
+           if (auto transpose = dyn_cast<TransposeOp>(user))
+             return isReadInRuns(transpose.getResult(), cols, warps);
+           return llvm::all_of(user->getOperands(), isOddFactor);
+         });
+}
+
 SharedType mirage::block::getSkewedType(LoadOp load, int64_t rows, int64_t cols) {
   auto tensor = cast<RankedTensorType>(load.getSource().getType());
   Type element = tensor.getElementType();
@@ -47,6 +67,8 @@ SharedType mirage::block::getSkewedType(LoadOp load, int64_t rows, int64_t cols)
   if (wide.size() != 2 || wide.back() != rank - 1 || !startAtLines(load, strides, bytes) ||
       !onlyContractedAlongRows(getMatrix(load.getResult())))
     return {};
-  int64_t pad = getSkewedPad(cols * bytes, strides[wide.front()] * bytes);
+  int64_t warps = load->getParentOfType<kernel::LaunchOp>().getSchedule()->getWarps();
+  bool inRuns = isReadInRuns(getMatrix(load.getResult()), cols, warps);
+  int64_t pad = getSkewedPad(cols * bytes, strides[wide.front()] * bytes, inRuns);
   return SharedType::get({rows, cols}, element, /*swizzle=*/0, pad / bytes);
 }

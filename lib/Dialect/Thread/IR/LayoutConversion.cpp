@@ -4,7 +4,11 @@
 
 #include "mirage/Target/Staging.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <array>
 
 using namespace mirage::thread;
 
@@ -69,7 +73,37 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
   return plan;
 }
 
+/// How many different words of one bank the lanes of a warp write at once, at most, if so many
+/// elements are between rows.
+static int64_t getWritesOfABank(FragmentType fragment, int64_t pad) {
+  const LinearLayout &layout = fragment.getLinearLayout();
+  int64_t stride = layout.getExtent(1) + pad;
+  int64_t bits = fragment.getElementType().getIntOrFloatBitWidth();
+  std::array<llvm::SmallDenseSet<int64_t, 32>, 32> words;
+  for (int64_t lane = 0; lane < 32; ++lane) {
+    Coord at = layout.getLaneOffset(lane);
+    int64_t word = (at.row * stride + at.col) * bits / 32;
+    words[word % 32].insert(word);
+  }
+  auto size = [](const auto &each) { return int64_t(each.size()); };
+  return *llvm::max_element(llvm::map_range(words, size));
+}
+
+/// The elements between rows. Threads that have neighbours of a column write them one by one, their
+/// lanes several rows apart: often to few banks, unless a row has an odd number of words. Such rows
+/// are read word by word, so they are for what takes a fourth of the time then.
+static int64_t getExchangePad(FragmentType fragment) {
+  const LinearLayout &layout = fragment.getLinearLayout();
+  if (layout.contiguous(0) == 1 || layout.contiguous(1) > 1)
+    return mirage::exchangePad;
+  unsigned bits = fragment.getElementType().getIntOrFloatBitWidth();
+  int64_t odd = std::max<int64_t>(32 / bits, 1);
+  bool faster =
+      4 * getWritesOfABank(fragment, odd) <= getWritesOfABank(fragment, mirage::exchangePad);
+  return faster ? odd : mirage::exchangePad;
+}
+
 SharedType mirage::thread::getExchangeType(FragmentType fragment) {
   return SharedType::get(fragment.getShape(), fragment.getElementType(), /*swizzle=*/0,
-                         /*pad=*/exchangePad);
+                         getExchangePad(fragment));
 }

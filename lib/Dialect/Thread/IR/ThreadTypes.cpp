@@ -138,7 +138,9 @@ int64_t SharedType::getRowPitch() const {
   return getSwizzle() ? getSwizzle() : (getCols() + getPad()) * getElementBytes();
 }
 
-int64_t SharedType::getAlignment() const { return mirage::getSharedAlignment(getSwizzle()); }
+int64_t SharedType::getAlignment() const {
+  return mirage::getSharedAlignment(getSwizzle(), startsAtOddElements());
+}
 
 int64_t SharedType::getSlotBytes() const {
   int64_t bytes =

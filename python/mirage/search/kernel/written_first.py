@@ -11,8 +11,11 @@ from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.problem import Solution
 
 WRITTEN = 4
-"""The number of ways to compute a kernel that are written; ways that do the same work count once.
-"""
+"""The number of ways to compute a kernel that are written; ways that do the same work count once,
+and those that take longer than :data:`WRONG` times their estimates do not count."""
+WRONG, MOST_WRITTEN = 1.25, 8
+"""The factor from which on an estimate was wrong, and the number of ways that are written with
+those: several may be wrong alike."""
 LESS = 0.9
 """The factor by which the cost of a written launch may be below its estimate, which does not
 consider blocks that continue with another tile."""
@@ -29,8 +32,10 @@ def written_first(picks: Sequence[Pick], write: Callable[[Pick], Solution | None
     as long as the first sizes do."""
     found: list[tuple[float, Pick]] = []
     costs: dict[object, float] = {}
+    kept = 0  # what they promised
     for place, pick in enumerate(picks):
-        if len(costs) == WRITTEN or LESS * pick.time >= min(costs.values(), default=inf):
+        enough = kept == WRITTEN or len(costs) == MOST_WRITTEN
+        if enough or LESS * pick.time >= min(costs.values(), default=inf):
             found += ((inf, other) for other in picks[place:])
             break
         work = pick.work
@@ -39,5 +44,6 @@ def written_first(picks: Sequence[Pick], write: Callable[[Pick], Solution | None
             found.append((pick.time, pick))
         elif (solution := write(pick)) is not None:
             costs[work] = solution.cost.time
+            kept += solution.cost.time <= WRONG * pick.time
             found.append((solution.cost.time, pick))
     return [pick for _, pick in sorted(found, key=itemgetter(0))]

@@ -154,9 +154,9 @@ class _Way:
         second = first.intersection(self.between).union(self.last.labels)
         return sum(prod(label.size for label in labels) for labels in (first, second))
 
-    def written(self, b: Builder, dtype: DType, *, tf32: bool) -> Value:
-        """Return the product."""
-        first = product(b, self.first, self.second, self.between, dtype, tf32=tf32)
+    def written(self, b: Builder, inner: DType, dtype: DType, *, tf32: bool) -> Value:
+        """Return the product, of a type, which multiplies a product of the type ``inner``."""
+        first = product(b, self.first, self.second, self.between, inner, tf32=tf32)
         last = product(b, first, self.last, self.result, dtype, tf32=tf32)
         return in_order(b, last, self.result)
 
@@ -223,9 +223,11 @@ class _Reorder:
             if (label in order) + sum(label in v.labels for v in (x, y, z)) < 2:
                 raise UnlabelledError
         best = min((_Way(x, y, z, order), _Way(x, z, y, order)), key=lambda way: way.cost)
-        return shaped(
-            self.build, best.written(self.build, op.result.dtype, tf32=op.rounds_factors), shape
-        )
+        # What the program rounds between products is rounded in the other order, too.
+        dtype = op.result.dtype
+        inner = min(self.inner.result.dtype, dtype, key=lambda kind: kind.bytes)
+        made = best.written(self.build, inner, dtype, tf32=op.rounds_factors)
+        return shaped(self.build, made, shape)
 
     def _labelled(
         self, value: Value, dims: Sequence[Labels], steps: Sequence[Step] = ()

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from mirage.semantics.ugraph import Contraction, KernelGraph, Op, Rearrangement, Value
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Rearrangement, Value
 
 
 def summed_joins(graph: KernelGraph) -> set[Op]:
     """Return the joins that are read by products alone, each of which sums over the joined
-    dimension and has a join of equally long parts as its other factor. Transposes may lie
-    between."""
+    dimension and has a join of equally long parts as its other factor. Transposes and
+    conversions may lie between."""
     makers = {v: op for op in graph.ops for v in op.results}
     readers: dict[Value, list[Op]] = {}
     for op in graph.ops:
@@ -26,7 +26,7 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
     def lengths(value: Value, dim: int) -> tuple[int, ...]:
         """Return the lengths of the parts that a dimension is joined of; none if it is not."""
         op = makers.get(value)
-        while (dims := _transposed(op)) is not None:
+        while (dims := _same_dims(op)) is not None:
             assert op is not None
             value, dim = op.operands[0], dims[dim]
             op = makers.get(value)
@@ -34,12 +34,12 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
         return tuple(v.shape[dim] for v in op.operands) if op is not None and joined else ()
 
     def ends(value: Value, dim: int) -> Iterator[tuple[Op, Value, int]]:
-        """Yield the readers of a value that are not transposes, and which dimension of which
+        """Yield the readers of a value that do more than that, and which dimension of which
         operand they read."""
         if value in outputs:
             yield from ((op, value, -1) for op in graph.ops if value in op.results)
         for op in readers.get(value, ()):
-            to = [d for d, source in (_transposed(op) or {}).items() if source == dim]
+            to = [d for d, source in (_same_dims(op) or {}).items() if source == dim]
             if to:
                 yield from ends(op.result, to[0])
             else:
@@ -65,6 +65,11 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
     return found
 
 
-def _transposed(op: Op | None) -> Mapping[int, int] | None:
-    """Return the operand's dimension for each of a transpose's; None for other ops."""
-    return op.source_dims() if isinstance(op, Rearrangement) and not op.renames else None
+def _same_dims(op: Op | None) -> Mapping[int, int] | None:
+    """Return the operand's dimension for each of the result's, of a transpose or a conversion; None
+    for other ops."""
+    if isinstance(op, Rearrangement) and not op.renames:
+        return op.source_dims()
+    if isinstance(op, Elementwise) and op.identity:
+        return {dim: dim for dim in range(len(op.result.shape))}
+    return None

@@ -177,6 +177,18 @@ class _Rewriter:
         self.reshaped[op.result] = source
         return replace(op, operands=(source,))
 
+    def _is_of_integers(self, value: Value) -> bool:
+        """Return whether a value is computed from integers alone, whatever the type in which tiles
+        hold it: other proofs know positions, and what is left of them in divisions."""
+        if value.dtype.is_integer:
+            return True
+        op = self.makers.get(value)
+        if op is None:
+            return False
+        if op.number is not None:
+            return float(op.number).is_integer()
+        return bool(op.operands) and all(map(self._is_of_integers, op.operands))
+
     def _power(self, op: Op) -> Callable[[Builder], Value] | None:
         if op.function is BinaryFn.POW and op.operands[1] in self.constants:
             x, exponent = op.operands[0], self.constants[op.operands[1]]
@@ -208,7 +220,7 @@ class _Rewriter:
             if definition is not None:
                 return lambda b: definition(b, x)
         fn = op.function
-        if isinstance(fn, BinaryFn) and not op.result.dtype.is_integer:
+        if isinstance(fn, BinaryFn) and not self._is_of_integers(op.operands[0]):
             written = BINARY[fn].definition
             if written is not None:
                 return lambda b: written(b, *op.operands)

@@ -39,6 +39,7 @@ _SECONDS = 1.5
 
 _READ = "read by what holds of rows (places, orders, what is picked): "
 IF_IN_RANGE = "equal wherever each index names an element of its row, which is not assumed"
+IF_OUTSIDE = "not shown to be equal; a difference is seen only where an index names no element"
 
 
 @dataclass(frozen=True)

@@ -25,12 +25,14 @@ from mirage.verify.evidence.proofs.proof_in_place import (
 )
 from mirage.verify.evidence.proofs.proof_in_place import NAME as PROOF_IN_PLACE
 from mirage.verify.evidence.roundings.rounding import measure_together
+from mirage.verify.evidence.samples.held import held_difference
+from mirage.verify.evidence.samples.integer_inputs import looked_up
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 from mirage.verify.normal_form.last_sums import without_last_sums
 from mirage.verify.normal_form.normalize import Depth, normalize
 from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
-from mirage.verify.pair.by_rows import IF_IN_RANGE, ByRows, by_rows, if_in_range
+from mirage.verify.pair.by_rows import IF_IN_RANGE, IF_OUTSIDE, ByRows, by_rows, if_in_range
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pair.read_constants import constants_read, notes_on_constants
@@ -56,16 +58,21 @@ def in_place(
 ) -> Verdict:
     """Return the verdict on two programs whose inputs ``contents`` are known. They are compared
     with these contents if nothing was shown for arbitrary numbers in their place, or if a candidate
-    is not defined for all of those."""
+    is not defined for all of those. If it gave no number somewhere, it may name elements of rows
+    there that do not exist, and be equal everywhere else."""
     open_ = verdict.kind is Kind.UNKNOWN or (verdict.equivalent and verdict.defined is False)
-    if not open_ or not options.prove:
+    seen = verdict.witness
+    no_number = seen is not None and not math.isfinite(seen.actual) and math.isfinite(seen.expected)
+    if not (open_ or no_number) or not options.prove:
         return verdict
     budget = budget or Budget()
     first, second, constants = constants_read(reference, candidate)
     rows, given = None, (first, second, contents, options, verdict.seed)
-    if verdict.kind is Kind.UNKNOWN:
+    if verdict.kind is Kind.UNKNOWN or no_number:
         rows = budget.attempt("both by rows", lambda: by_rows(*given))
     proof = None if rows is None else rows.proof
+    if no_number and (rows is None or not rows.places):
+        return _unless_outside(first, second, verdict, contents, options)
     if proof is None:
         proof = _proof(first, second, verdict, contents, budget)
     if proof is None or not proof.holds:
@@ -80,6 +87,27 @@ def in_place(
         return verdict
     notes = (*notes_on_constants(constants), *(() if rows is None else rows.notes))
     return replace(found, evidence=(*notes, *found.evidence))
+
+
+def _unless_outside(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    verdict: Verdict,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+) -> Verdict:
+    """Return the verdict on a candidate that gave no number somewhere: not a refutation, if it
+    looks up rows, and no difference is found where whole numbers name rows."""
+    pair = decompose(reference, stable=True), decompose(candidate, stable=True)
+    if not looked_up(pair[1]):
+        return verdict
+    found, count = held_difference(pair, contents, options.work, verdict.seed, within=True)
+    if found is not None or not count:
+        return verdict
+    text = f"no difference on {count} random inputs whose whole numbers name elements"
+    said = text if options.assume.indices_in_range else IF_OUTSIDE
+    evidence = (*verdict.evidence, Evidence("indices in range", None, said))
+    return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
 
 
 def _measured(

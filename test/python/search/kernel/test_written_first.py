@@ -6,12 +6,15 @@ from __future__ import annotations
 import pytest
 from example_programs.search_programs import attention, qk_norm_attention
 from mirage.cost import H200, check_launch
+from mirage.cost.cost_report import CostReport
 from mirage.cost.registers import check_registers
 from mirage.cost.target import Target
 from mirage.search import Pick, Planner, SearchLimits, SearchReport
 from mirage.search.kernel.emission import launches as launches_module
 from mirage.search.kernel.estimates import derivation_costs
+from mirage.search.kernel.problems.problem import Solution
 from mirage.search.kernel.solver import KernelSolver
+from mirage.search.kernel.written_first import written_first
 from mirage.search.program.parts import Program
 from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Launch
@@ -36,6 +39,18 @@ def test_ways_that_do_the_same_are_written_once() -> None:
         assert not costs or costs[0] <= NEARLY * min(costs)
         alike = max(alike, len(picks) - len({(p.sizes, p.time) for p in picks}))
     assert alike > 2
+
+
+def test_estimates_that_were_wrong_do_not_count() -> None:
+    """Five ways take far longer than estimated: the sixth one is written, too, and is the best."""
+    taken = [20.0, 26.0, 26.5, 27.0, 28.0, 18.5, 18.7]
+    picks = [Pick(18.0 + 0.1 * i, None, number=i) for i in range(len(taken))]
+
+    def write(pick: Pick) -> Solution:
+        assert pick.number is not None
+        return Solution((), CostReport(taken[pick.number]), "")
+
+    assert [p.number for p in written_first(picks, write)][:2] == [5, 6]
 
 
 def test_ways_to_run_what_breaks_a_limit_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,21 +12,23 @@ from mirage.transforms.partition.partition import Part, partition
 from mirage.transforms.partition.summed_joins import summed_joins
 
 
-def f32(*shape: int) -> Value:
-    return Value(TensorType(shape, DType.F32))
-
-
 def step(parts: tuple[int, int] = (8, 4), keys: tuple[int, int] = (8, 4), *, given: bool = False,
-         summed: bool = True) -> KernelGraph:  # fmt: skip
-    """A query of two parts, joined before a call stores keys and multiplied by these afterwards."""
+         summed: bool = True, dtype: DType = DType.F32) -> KernelGraph:  # fmt: skip
+    """A query of two parts, joined before a call stores keys and multiplied by these afterwards, in
+    f32 whatever their type."""
     b = Builder()
-    inputs = [f32(6, 16), *(f32(16, n) for n in (*parts, keys[0])), f32(6, keys[1])]
+
+    def wide(v: Value) -> Value:
+        return v if dtype is DType.F32 else b.cast(v, DType.F32)
+
+    shapes = [(6, 16), *((16, n) for n in (*parts, keys[0])), (6, keys[1])]
+    inputs = [Value(TensorType(shape, dtype)) for shape in shapes]
     h = b.unary(UnaryFn.TANH, inputs[0])
     first, second, new = (b.matmul(h, w) for w in inputs[1:4])
-    query = b.concat((first, second), 1)
+    query = wide(b.concat((first, second), 1))
     stored = Value(new.type)
     b.ops.append(External((new,), (stored,), "aten.abs.default"))
-    key = b.concat((stored, inputs[4]), 1)
+    key = wide(b.concat((stored, inputs[4]), 1))
     other = b.transpose(key, (1, 0)) if summed else b.matmul(b.transpose(key, (1, 0)), key)
     y = b.matmul(query, other)
     return KernelGraph("step", tuple(inputs), tuple(b.ops), (y, query) if given else (y,))
@@ -38,8 +40,9 @@ def handed(graph: KernelGraph) -> set[tuple[int, ...]]:
     return {v.shape for v in first.outputs}
 
 
-def test_the_parts_are_handed_over() -> None:
-    graph = step()
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_the_parts_are_handed_over(dtype: DType) -> None:
+    graph = step(dtype=dtype)
     assert len(summed_joins(graph)) == 2
     assert handed(graph) == {(6, 8), (6, 4)}
     random = np.random.default_rng(0)

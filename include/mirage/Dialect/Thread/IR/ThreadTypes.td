@@ -62,7 +62,8 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
     Rows are *skewed* if the pad makes their pitch and the stride of the tensor's
     rows differ by a multiple of 16 bytes: each row then starts as far behind such
     a multiple as it does in the tensor, and is copied in whole lines of 16 bytes
-    even if rows start at odd elements.
+    even if rows start at odd elements. Such tiles start at a multiple of 128 bytes, so
+    that rows can be as far behind a multiple of 128 bytes, too.
 
     Examples: `!thread.shared<128x64xf16, swizzle = 128>`,
     `!thread.shared<3x16x24xf32, pad = 4>`,
@@ -89,7 +90,7 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
     int64_t getSlotBytes() const;
     /// Bytes of the whole ring.
     int64_t getTotalBytes() const { return getSlots() * getSlotBytes(); }
-    /// Required alignment of the first byte: 16, or 8 times the swizzle.
+    /// Required alignment of the first byte: 16, 8 times the swizzle, or 128 for skewed rows.
     int64_t getAlignment() const;
     /// Byte offset of an element within its slot.
     int64_t getByteOffset(int64_t row, int64_t col) const;

@@ -122,10 +122,10 @@ def find_merges(
                 return False
         return all((a in s) == (b in s) for s in (*sums, *indices))
 
-    moves = len(atoms) == len(reads) == 1 and _reorders(sequences)  # a copy, in another order
+    moves = _are_copies(algebra, outputs) and _reorders_rows(sequences)
 
     def useful(a: str, b: str) -> bool:
-        if moves:  # tiles of two dimensions have more elements
+        if moves:  # longer rows, or tiles of more of them
             return True
         sides = [side for m in roles for side in (m.rows, m.columns, m.contracted)]
         if any(a in side and b in side for side in sides):
@@ -163,14 +163,23 @@ def _named(after: Mapping[str, str], taken: set[str]) -> dict[str, tuple[str, ..
     return groups
 
 
-def _reorders(sequences: Sequence[Sequence[str]]) -> bool:
-    """Return whether two tensors have their common axes in different orders."""
+def _are_copies(algebra: NormalForms, outputs: Sequence[int]) -> bool:
+    """Return whether each output is a tensor that is read, perhaps times a number."""
+    for poly in outputs:
+        terms = [term for term, _ in algebra.polys[poly]]
+        if len(terms) != 1:
+            return False
+        ((numbers, bound),) = terms
+        if bound or len(numbers) != 1 or not isinstance(algebra.atoms[numbers[0]], InAtom):
+            return False
+    return True
+
+
+def _reorders_rows(sequences: Sequence[Sequence[str]]) -> bool:
+    """Return whether two tensors have their axes in different orders, but the same axis along their
+    rows: otherwise tiles reach along the rows of both."""
     first, *others = sequences
-    for s in others:
-        common = {*first} & {*s}
-        if [a for a in first if a in common] != [a for a in s if a in common]:
-            return True
-    return False
+    return any([*s] != [*first] and [*s[-1:]] == [*first[-1:]] for s in others)
 
 
 def _index_axes(problem: KernelProblem, reads: Sequence[InAtom]) -> list[set[str]]:

@@ -23,10 +23,13 @@ def held_difference(
     contents: Mapping[int, Array],
     work: float,
     seed: int,
+    *,
+    within: bool = False,
 ) -> tuple[Difference | None, int]:
     """Return a difference in float64 on random inputs, or None, and the number of inputs that were
-    tried. The inputs in ``contents`` have those values."""
-    (found,) = held_differences(graphs[0], graphs[1:], contents, work, seed)
+    tried. The inputs in ``contents`` have those values; with ``within``, other integers name
+    something."""
+    (found,) = held_differences(graphs[0], graphs[1:], contents, work, seed, within=within)
     return found
 
 
@@ -36,9 +39,12 @@ def held_differences(
     contents: Mapping[int, Array],
     work: float,
     seed: int,
+    *,
+    within: bool = False,
 ) -> list[tuple[Difference | None, int]]:
     """Compare several candidates like :func:`held_difference`, on the same inputs; the reference's
     results are computed once. ``work`` is that of one candidate."""
+    ways = (True,) if within else (False, True)
     rng = np.random.default_rng(seed)
     graphs = (reference, *candidates)
     all_work = work * len(graphs) / 2.0
@@ -49,13 +55,14 @@ def held_differences(
         sample = choose_sample(graphs, 4.0 * all_work, rng)
         if sample.work > _AT_MOST * all_work:
             if len(candidates) > 1:  # one alone may be too large
-                alone = (held_difference((reference, c), contents, work, seed) for c in candidates)
-                return list(alone)
+                each = ((reference, c) for c in candidates)
+                return [held_difference(p, contents, work, seed, within=within) for p in each]
             break
         for scale in _SCALES:
             active = [n for n, (difference, _) in found.items() if difference is None]
-            for within in (False, True):
-                drawn = draw_inputs(reference, sample, rng, scale, within=within)
+            differences: Mapping[int, Difference | None] = {}
+            for way in ways:
+                drawn = draw_inputs(reference, sample, rng, scale, within=way)
                 inputs = with_contents(drawn, sample, contents)
                 differences = compare_several(graphs, sample, inputs, active, scale)
                 if differences or not has_integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from mirage.frontend.torch_import.rows.lowering import Lowering
@@ -13,12 +14,16 @@ from mirage.semantics.ugraph import Elementwise, View
 def not_repeated(b: Lowering, index: Value) -> Value:
     """Return ``index`` with size 1 along dimensions along which it is known to repeat its elements;
     functions of repeated elements are computed once for all of them."""
-    op = {v: op for op in b.ops for v in op.results}.get(index)
+    return _not_repeated(b, index, {v: op for op in b.ops for v in op.results})
+
+
+def _not_repeated(b: Lowering, index: Value, makers: Mapping[Value, Op]) -> Value:
+    op = makers.get(index)
     if isinstance(op, View) and (shape := _kept_sizes(op)) is not None:
         return b.reshaped(op.operands[0], shape)
     if not isinstance(op, Elementwise):
         return index
-    operands = [not_repeated(b, v) for v in op.operands]
+    operands = [_not_repeated(b, v, makers) for v in op.operands]
     shape = tuple(1 for _ in index.shape)
     for v in operands:
         shape = broadcast_shapes(shape, v.shape)
