@@ -170,10 +170,10 @@ def _chain(
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
-    # all that is in L2 is asked for at once, and then computed with
+    # all that is in L2 is asked for at once, and then computed with, step by step
     hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
     if somewhere(hot):
-        chain = chain + where(hot, memory[1] / o.waves, 0.0)
+        chain = chain + where(hot, memory[1] / (o.waves * f.steps), 0.0)
     if somewhere(kind.rings):
         turns = turns_of_rings(f, o, work.busy * o.together, memory)
         chain = where(kind.rings, latency + turns + work.once / target.clock, chain)
