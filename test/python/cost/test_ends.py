@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from mirage.cost import A100, H200, KernelFeatures, estimate
 from mirage.cost.ends import GAP, STORED
-from mirage.cost.first_bytes import after_another
+from mirage.cost.first_bytes import FIRST_LOAD, HOT, after_another
 
 
 def product(blocks: float, **other: float) -> KernelFeatures:
@@ -61,7 +61,8 @@ def test_warps_that_multiply_have_no_other_work_behind_their_loads() -> None:
 
 
 def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
-    assert after_another(H200) == pytest.approx(H200.combine - H200.launch - 0.6 * H200.latency)
+    from_memory = FIRST_LOAD * (1.0 - HOT) * H200.latency
+    assert after_another(H200) == pytest.approx(H200.combine - H200.launch - from_memory)
     assert after_another(A100) == A100.combine > 0
     late = replace(H200, abilities=H200.abilities - {"dependent_launch"})
     assert after_another(late) == H200.combine > 0
