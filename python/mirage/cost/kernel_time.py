@@ -25,7 +25,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
 from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores
-from mirage.cost.first_bytes import FIRST_LOAD, HOT
+from mirage.cost.first_bytes import FIRST_LOAD, HOT, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
@@ -280,4 +280,5 @@ def report(f: KernelFeatures, target: Target) -> CostReport:
         shared=int(f.shared),
         registers=int(f.registers),
         blocks=int(f.blocks),
+        memory_first=bool(from_memory(f)),
     )

@@ -9,7 +9,6 @@ from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.copy_kernels import copies_in, moves_elements, unfused_in, unfused_report
 from mirage.cost.cost_report import CostReport
 from mirage.cost.features import Resources, features_of
-from mirage.cost.first_bytes import after_another
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.kernel_time import report
 from mirage.cost.overlapping_views import Cut, read_from_memory
@@ -67,4 +66,4 @@ def predict(
     if not all(math.isfinite(p.time) for p in parts):
         return None
     others = (unfused_report(op, target) for op in unfused_in(graph))
-    return CostReport.sequence((*parts, *others), after_another(target))
+    return CostReport.sequence((*parts, *others), target)

@@ -11,7 +11,6 @@ from heapq import heappop, heappush
 
 from mirage.cost.copy_kernels import copies_in, is_unfused, unfused_report
 from mirage.cost.cost_report import CostReport
-from mirage.cost.first_bytes import after_another
 from mirage.cost.target import Target
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.solver import KernelSolver
@@ -134,7 +133,7 @@ class Candidates:
             parts.extend(solution.cost.parts or (solution.cost,))
             words.append(solution.description)
             picks.update(dict.fromkeys(region.graph.outputs, step))
-        cost = CostReport.sequence(tuple(parts), after_another(self.target))
+        cost = CostReport.sequence(tuple(parts), self.target)
         written = KernelGraph(self.graph.name, self.graph.inputs, tuple(ops), self.graph.outputs)
         graph, roots = without_round_trips(written)
         held = {v for op in graph.ops for v in op.results}

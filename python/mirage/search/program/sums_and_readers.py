@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from mirage.cost.cost_report import CostReport
-from mirage.cost.first_bytes import after_another
 from mirage.search.kernel.emission.bodies import EmitError
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.problem import Solution, Written
@@ -131,8 +130,8 @@ class SumsAndReaders:
             return None
         reports = (combination.report(op, hot, target) for op in launches(combination.ops))
         before = first.cost.parts[0] if first.cost.parts else first.cost
-        cost = CostReport.sequence((before, *reports), after_another(target))
-        apart = CostReport.sequence((first.cost, second.cost), after_another(target))
+        cost = CostReport.sequence((before, *reports), target)
+        apart = CostReport.sequence((first.cost, second.cost), target)
         if cost.time >= apart.time:
             return None
         ops = (*_up_to(first, kernel), *combination.ops)

@@ -12,7 +12,6 @@ from mirage.cost.clusters import with_clusters
 from mirage.cost.compilable import check_launch
 from mirage.cost.cost_report import CostReport
 from mirage.cost.features import features_of
-from mirage.cost.first_bytes import after_another
 from mirage.cost.kernel_time import report
 from mirage.cost.overlapping_views import read_from_memory
 from mirage.cost.registers import check_registers
@@ -99,7 +98,7 @@ def write_draft(draft: Draft, target: Target, combine: Combine) -> Solution:
         else report(features_of(launch, hot, tables=_read_bytes(problem, launch)), target)
         for launch in kernels
     )
-    cost = CostReport.sequence(parts, after_another(target))
+    cost = CostReport.sequence(parts, target)
     return Solution(ops, cost, str(draft.kind), _as_outputs(second.program, draft.analysis.after))
 
 
