@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 from mirage.cost import A100, H200, KernelFeatures, estimate
+from mirage.cost.cost_report import CostReport
 from mirage.cost.ends import GAP, STORED
 from mirage.cost.first_bytes import FIRST_LOAD, HOT, after_another
+from mirage.cost.kernel_time import report
 
 
 def product(blocks: float, **other: float) -> KernelFeatures:
@@ -61,11 +63,23 @@ def test_warps_that_multiply_have_no_other_work_behind_their_loads() -> None:
 
 
 def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
-    from_memory = FIRST_LOAD * (1.0 - HOT) * H200.latency
-    assert after_another(H200) == pytest.approx(H200.combine - H200.launch - from_memory)
-    assert after_another(A100) == A100.combine > 0
+    """But for what it asks L2 for: scores that the kernel before has stored, beside a mask."""
+    early, first = H200.combine - H200.launch, FIRST_LOAD * H200.latency
+    assert after_another(H200) == pytest.approx(early - first)
+    assert after_another(H200, memory=False) == pytest.approx(early - (1.0 - HOT) * first)
     late = replace(H200, abilities=H200.abilities - {"dependent_launch"})
+    assert after_another(A100) == A100.combine > 0
     assert after_another(late) == H200.combine > 0
+    one = report(product(132.0), H200)
+    scores = report(product(132.0, dram_read=1e5), H200)
+    assert one.memory_first
+    assert not scores.memory_first
+    for other in (one, scores):
+        behind = after_another(H200, other.memory_first)
+        pair = CostReport.sequence((one, other), H200)
+        assert pair.time == pytest.approx(one.time + other.time + behind)
+        triple = CostReport.sequence((one, CostReport.sequence((other, one), H200)), H200)
+        assert triple.time == pytest.approx(pair.time + one.time + after_another(H200))
 
 
 def test_what_is_in_l2_arrives_before_it_is_computed_with() -> None:
@@ -74,3 +88,10 @@ def test_what_is_in_l2_arrives_before_it_is_computed_with() -> None:
     twice = replace(hot, load_once=16384.0)
     longer = estimate(twice, H200)["l2"] - estimate(hot, H200)["l2"]
     assert time(twice) - time(hot) == pytest.approx(float(longer), rel=0.05)
+
+
+def test_a_loop_over_what_is_in_l2_waits_for_its_first_step() -> None:
+    """Then it adds what has come while the rest comes."""
+    whole = KernelFeatures(blocks=256.0, warps=2.0, stages=1.0, load_once=65536.0, alu_once=1e3)
+    looped = replace(whole, load_once=0.0, load_step=16384.0, steps=4.0, stages=4.0)
+    assert estimate(looped, H200)["chain"] < estimate(whole, H200)["chain"] - 0.5
