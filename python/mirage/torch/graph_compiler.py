@@ -37,12 +37,12 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.functions_apart import functions_apart
 from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
+from mirage.torch.ops_apart import ops_apart
 from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
@@ -102,7 +102,7 @@ def backend(
         return _Graph(module, work, devices, watch)
 
     def answer(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        apart = functions_apart(module, answer)
+        apart = ops_apart(module, answer)
         return _answer(module, inputs, graph, watch) if apart is None else apart
 
     return answer(module, example_inputs)

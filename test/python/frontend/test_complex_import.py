@@ -55,7 +55,6 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         (X, rand(4, 4)),
     ),
     "exponentials": (lambda x: torch.view_as_real(torch.exp(1j * x)), (X,)),
-    "conversions": (lambda x: torch.view_as_real(x.float().to(torch.complex64) * 2), (X,)),
     "means": (lambda x: tuple(map(torch.view_as_real, (z(x).mean(), z(x).mean((0, -1))))), (X,)),
     "products of matrices": (
         lambda x, a: tuple(

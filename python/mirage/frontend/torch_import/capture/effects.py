@@ -75,6 +75,9 @@ def _layout(
         return result
     if not isinstance(result, torch.Tensor):
         raise NotAsEager(f"the graph returns a {type(result).__name__}")
+    device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), result.device)
+    if result.device != device:
+        raise NotAsEager(f"the graph returns a tensor on {result.device}, expected {device}")
     storage = _storage(result)
     owner = owners.get(storage)
     return Layout(
