@@ -56,6 +56,27 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     no other value has them. Ops whose indices the verifier's digits do not relate, such as
     positions and lookups, are not known to treat rows alike.
     """
+    why = _why_at_sizes(graph, inputs, rows)
+    if why is None or any(_one_by_one(graph, inputs, rows)):
+        return why
+    return None
+
+
+def _one_by_one(graph: KernelGraph, inputs: Collection[int], rows: int) -> Iterator[bool]:
+    """Yield for each op on rows whether those may depend on each other. If they do not in any op,
+    they do not in the graph: ops may cut rows where others, which relate the parts of a row, cannot
+    be cut."""
+    dependent = computed_from(graph, inputs)
+    for op in graph.ops:
+        operands = tuple(dict.fromkeys(op.operands))
+        given = [i for i, v in enumerate(operands) if v in dependent]
+        if given:
+            alone = KernelGraph(graph.name, operands, (op,), op.results)
+            yield _why_at_sizes(alone, given, rows) is not None
+
+
+def _why_at_sizes(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
+    """Answer :func:`why_rows_depend` for all ops at once."""
     why = _why_at(graph, inputs, rows)
     if why is None:
         return None
