@@ -102,7 +102,11 @@ def backend(
         return _Graph(module, work, devices, watch)
 
     def answer(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        apart = ops_apart(module, answer)
+        try:
+            apart = ops_apart(module, answer)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
         return _answer(module, inputs, graph, watch) if apart is None else apart
 
     return answer(module, example_inputs)

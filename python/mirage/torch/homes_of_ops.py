@@ -6,15 +6,21 @@ an element of a tensor as a number, since the places of their results in memory 
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._ops import HigherOrderOperator
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+from torch.utils._pytree import tree_map
 
 from mirage.torch.graph_pieces import example_of
+
+log = logging.getLogger("mirage.torch")
 
 INSIDE = ("flex_attention", "tag_activation_checkpoint")
 """Ops that run functions and are imported as what these compute."""
@@ -63,15 +69,35 @@ def _home(node: Node, shown: set[Node]) -> str:
 
 
 def _reads_an_element(node: Node) -> bool:
-    """Return whether an integer in a tensor is an index that selects a view."""
-    if node.target not in (operator.getitem, operator.setitem):
+    """Return whether an op reads an integer in a tensor as a number, as views (``x[i]``) and sizes
+    need it. Tensors without elements show it."""
+    if not any(map(_is_an_integer, node.all_input_nodes)):
         return False
-    index: Any = node.args[1]
-    return any(map(_is_an_integer, index if isinstance(index, tuple | list) else (index,)))
+    try:
+        with torch.inference_mode(False), torch.no_grad(), FakeTensorMode():
+            args, kwargs = (map_arg(x, _without_elements) for x in (node.args, node.kwargs))
+            if callable(node.target):
+                node.target(*args, **kwargs)
+            else:
+                getattr(args[0], node.target)(*args[1:], **kwargs)
+    except DataDependentOutputException:
+        return True
+    except Exception as error:  # the import will say it
+        log.debug("why:", exc_info=error)
+    return False
 
 
-def _is_an_integer(index: Any) -> bool:
-    x = _example(index)
+def _without_elements(node: Node) -> Any:
+    def fake(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return x
+        return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+
+    return tree_map(fake, example_of(node))
+
+
+def _is_an_integer(node: Node) -> bool:
+    x = example_of(node)
     if not isinstance(x, torch.Tensor) or x.dim():
         return False
     return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)

@@ -107,6 +107,7 @@ VIEWS: dict[str, tuple[Callable[..., Any], int]] = {
     "between": (lambda x, at: torch.relu(x @ x)[:, at] * 2, 2),
     "stored": (stored, 2),
     "across": (across, 2),
+    "a size": (lambda x, at: torch.nn.functional.pad(x * 2, (at, at)).exp() + at, 2),
 }
 """With the number of graphs that are compiled."""
 
