@@ -37,7 +37,7 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
+from mirage.torch.graph_inputs import check_inputs, enables_gradients, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
@@ -155,6 +155,7 @@ class _Graph:
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.without_gradients = without_checkpoints(module)
+        self.gradients = enables_gradients(self.without_gradients)
         self.rows: Rows | None = None
         self.why_alone = ""
         """Why there is a program for each set of sizes."""
@@ -179,7 +180,7 @@ class _Graph:
     def compiled(self, inputs: Sequence[Any], sizes: str = "") -> Found | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
-            check_inputs(inputs, self.devices)
+            check_inputs(inputs, self.devices, self.gradients)
             found = self._imported(inputs)
             found.report.sizes = sizes
             if isinstance(found, CompiledGraph):
@@ -276,7 +277,7 @@ class _Graph:
     def _sized_graph(self, rows: Rows, inputs: Sequence[Any]) -> SizedGraph:
         from mirage.torch.sized_graph import SizedGraph
 
-        check_inputs(inputs, self.devices)
+        check_inputs(inputs, self.devices, self.gradients)
         return SizedGraph(self.without_gradients, rows, inputs, self.work, self.watch)
 
 
