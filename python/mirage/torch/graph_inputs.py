@@ -37,7 +37,8 @@ def told_sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
 
 def enables_gradients(module: torch.fx.GraphModule) -> bool:
     """Return whether a graph has a region with gradients, wherever it is called."""
-    regions = module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled)
+    region: Any = torch._C._set_grad_enabled  # pyright: ignore[reportPrivateUsage]
+    regions = module.graph.find_nodes(op="call_function", target=region)
     return any(node.args[0] for node in regions)
 
 

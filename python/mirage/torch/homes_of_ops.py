@@ -75,7 +75,8 @@ def _reads_an_element(node: Node) -> bool:
         return False
     try:
         with torch.inference_mode(False), torch.no_grad(), FakeTensorMode():
-            args, kwargs = (map_arg(x, _without_elements) for x in (node.args, node.kwargs))
+            args: Any = map_arg(node.args, _without_elements)
+            kwargs: Any = map_arg(node.kwargs, _without_elements)
             if callable(node.target):
                 node.target(*args, **kwargs)
             else:

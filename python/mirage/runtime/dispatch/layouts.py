@@ -52,7 +52,8 @@ class Arranged:
             group = self._at(i).group
             counts[group] = counts.get(group, 0) + 1
         self._shared = {group for group, count in counts.items() if count > 1}
-        self._typed: list[Layout] | None = None
+        self._typed: list[tuple[Layout, int]] | None = None
+        """Views of inputs of another type, with the inputs' numbers."""
 
     @property
     def memories(self) -> list[int]:
@@ -62,9 +63,10 @@ class Arranged:
     def fits(self, inputs: Sequence[Any]) -> bool:
         """Return whether results of other types can be seen in the memory of these inputs."""
         if self._typed is None:
-            views = (at for at in self.layouts if isinstance(at, Layout) and at.input is not None)
-            self._typed = [at for at in views if at.dtype != inputs[at.input].dtype]
-        return all(_is_seen(inputs[at.input], at) for at in self._typed)
+            layouts = (at for at in self.layouts if isinstance(at, Layout))
+            views = [(at, at.input) for at in layouts if at.input is not None]
+            self._typed = [(at, i) for at, i in views if at.dtype != inputs[i].dtype]
+        return all(_is_seen(inputs[i], at) for at, i in self._typed)
 
     def _at(self, place: int) -> Layout:
         at = self.layouts[place]
@@ -126,7 +128,7 @@ def _lazily(x: torch.Tensor, at: Layout) -> torch.Tensor:
     if at.negative:
         import torch
 
-        x = torch._neg_view(x)  # pyright: ignore[reportPrivateUsage]
+        x = torch._neg_view(x)  # pyright: ignore
     return x.conj() if at.conjugate else x
 
 
