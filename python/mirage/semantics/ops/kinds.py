@@ -67,7 +67,7 @@ class Source(Op):
 
     @property
     def tiled(self) -> tuple[Tiled, ...]:
-        """How it cuts the tensors that it loads from."""
+        """How the op cuts the tensors from which it loads."""
         if not self.cuts:
             return ()
         dims = enumerate(zip(self.cuts, self.result.shape, strict=True))
@@ -229,8 +229,8 @@ class Structure(Op, kind=True):
         ``defines`` and its ``ends`` to their replacements."""
 
     def with_each_once(self, inside: tuple[Op, ...], known: dict[Value, Value]) -> Self:
-        """Return the op with other ops inside, whose values are the ``known`` ones where these are
-        equal. Results that are equal then are left out, and become known."""
+        """Return the op with each inner value replaced by an equal one of ``known``, if there is
+        one. Results that are then equal are left out, and become known."""
         return self.rebuilt(inside, lambda v: known.get(v, v))
 
     def with_parts(self, parts: Parts) -> Op:
@@ -259,8 +259,8 @@ class Boundary(Op):
     its results they are inputs with arbitrary elements."""
 
     def says(self, xs: str) -> str:
-        """Return what the op computes of ``xs``: ops that say the same give equal results for equal
-        operands."""
+        """Return a text for the op applied to ``xs``: ops with the same text give equal results for
+        equal operands."""
         return f"{type(self).__name__.lower()}({xs})"
 
     @property

@@ -14,12 +14,12 @@ ROW_BYTES = 16
 LINE_BYTES = 128
 """The unit in which the rows of a box are read: a row that starts elsewhere takes two of them."""
 LONG_ROW = 1024
-"""The bytes of a row from which on a copy is worthwhile only to align it to a cache line."""
+"""The least bytes of a row that is worth copying only to align it to a cache line."""
 MOST_LONGER = 1.25
-"""The factor up to which rows are made longer to fill whole lines."""
+"""The largest factor by which rows are made longer to fill whole lines."""
 TILE_COLUMNS = 512
 TILE = 2048
-"""The elements that a block copies, of all tensors together."""
+"""The elements of all tensors together that a block copies."""
 
 
 def is_aligned(type_: TensorType) -> bool:
@@ -29,7 +29,7 @@ def is_aligned(type_: TensorType) -> bool:
 
 def may_align(type_: TensorType) -> bool:
     """Return whether a copy with longer rows is useful: there must be several rows, and tiles of
-    them; if boxes can start at all rows, but not at whole lines, the rows must be long."""
+    them; if boxes can start at all rows, but not at all lines, the rows must be long."""
     columns = type_.shape[-1] if type_.shape else 0
     row = columns * type_.dtype.bytes
     useful = (

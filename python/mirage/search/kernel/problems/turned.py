@@ -22,8 +22,8 @@ TILE = 64
 
 
 def turned_copy(tensor: Value) -> Launch:
-    """Copy a tensor's columns into rows, which are extended with zeros so that boxes can be copied
-    from them: at least to a whole line."""
+    """Copy a tensor's columns into rows, and extend the rows with zeros, at least to a whole line,
+    so that boxes can be copied from them."""
     *batch, rows, columns = tensor.shape
     longer = max(rows, LINE_BYTES // tensor.dtype.bytes)
     result = Value(aligned_type(TensorType((*batch, columns, longer), tensor.dtype)), tensor.name)
