@@ -64,7 +64,7 @@ def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
 
 
 def _add_up(x: Value, y: Value, made: Mapping[Value, Op]) -> bool:
-    """Return whether ``y`` is a positive constant less ``x``."""
+    """Return whether ``y`` is a positive constant minus ``x``."""
     op = made.get(y)
     if op is None or op.function is not BinaryFn.SUB or op.operands[1] is not x:
         return False
@@ -100,7 +100,7 @@ def _made_of(op: Op, region: Region) -> Iterator[Part]:
     elif isinstance(op, Elementwise) and op.identity:
         yield from parts
     elif isinstance(op, View) and _size(parts[0]) <= _size((op.result, region)):
-        yield from parts  # no elements beside those that are seen
+        yield from parts  # no elements besides those that are examined
 
 
 def _size(part: Part) -> int:

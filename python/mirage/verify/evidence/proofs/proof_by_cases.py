@@ -8,7 +8,7 @@ one case and 1 in the other.
 
 If all ops of a program are elementwise, one element represents all elements that read the same
 known numbers: each is the same function of the elements that it reads at its place. (Tensors may be
-broadcast: elements of a row may read one number.)
+broadcast: all elements of a row may read the same number.)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Attempt:
             if elements > _MOST_OF_INPUTS:
                 raise NoProof(f"{elements} elements of inputs, limit {_MOST_OF_INPUTS}")
         outputs = self.graphs[0].outputs
-        places = [self._places(v.shape) for v in outputs]  # of all, before any case
+        places = [self._places(v.shape) for v in outputs]  # of all elements, before any case
         if not self.alike:
             self._hold()
         cases = 0

@@ -1,9 +1,8 @@
-"""Proofs with the positions and tensors that programs hold, as they are.
-
-Small models put arbitrary numbers in place of positions, masks and bound tensors, and so cannot
-show statements that hold for the actual ones alone: that a window is the difference of two
-triangles, or that rows which are rotated twice are back in their places. Programs that are small
-enough are compared as they are, in symbolic arithmetic that knows those numbers.
+"""Proofs with the actual positions and tensors that programs hold. Small models put arbitrary
+numbers in place of positions, masks and bound tensors, so they cannot show statements that hold
+only for the actual ones: that a window is the difference of two triangles, or that rows that are
+rotated twice are back in their places. Programs that are small enough are compared directly, in
+symbolic arithmetic that knows those numbers.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def prove_in_place(
 ) -> Evidence:
     """Compare the programs themselves. ``holds`` is True if the outputs are equal, else None. Both
     programs have the same inputs, of which ``contents`` are known; both may look rows up. If they
-    are not found to be equal as they are, functions are written with exponentials."""
+    are not found to be equal in this way, functions are written with exponentials."""
     found = _proof(reference, candidate, contents, most_work, Depth.USUAL)
     if found.text != _DIFFERENT or not has_exponentials(reference, candidate):
         return found
