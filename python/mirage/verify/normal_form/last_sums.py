@@ -32,7 +32,7 @@ class _Term:
 
     @property
     def spread(self) -> bool:
-        """Whether it is one number, which all summands share."""
+        """Whether it is a single number, which is divided among all summands."""
         return self.value.type.size == 1
 
     def elements(self, b: Builder, count: int) -> Value:
@@ -63,7 +63,7 @@ class _Sum:
 
     @property
     def shapes(self) -> set[tuple[int, ...]]:
-        """The shapes of what is summed."""
+        """The shapes of the values that are summed."""
         return {t.value.shape for t in self.terms if not t.spread}
 
     def elements(self, b: Builder) -> Value:

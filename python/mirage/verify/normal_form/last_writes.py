@@ -1,9 +1,7 @@
-"""Elements that are scattered to different places.
-
-Where several elements may be written to one place, the last one stays: the place ``e`` gets element
-``k`` if ``k`` is the largest number with ``t[k] == e``. If all ``t[k]`` are different, as the
-places of the largest elements of a row are, that is the case wherever ``t[k] == e``, and a scatter
-of their shares is a sum of one-hot rows.
+"""Elements that are scattered to different places. If several elements are written to one place,
+the last one remains: the place ``e`` gets element ``k`` if ``k`` is the largest number with ``t[k]
+== e``. If all ``t[k]`` are different, like the places of the largest elements of a row, this holds
+wherever ``t[k] == e``, and a scatter of their shares is a sum of one-hot rows.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from mirage.verify.normal_form.reading import Reading
 
 
 def last_write_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether an element is the last that is written to a place,
-    if it is the only one: whether it is written there. None for other ops."""
+    """Return how to write the condition that an element is the last one written to a place, if it
+    is the only one: that it is written there. None for other ops."""
     if op.function is not BinaryFn.EQ:
         return None
     for last, number in (op.operands, op.operands[::-1]):
@@ -72,8 +70,8 @@ def _asked(reading: Reading, x: Value) -> tuple[Contraction, Value] | None:
 
 
 def any_written_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether anything is written to a place, if at most one
-    element is: whether the number of these elements is positive. None for other ops."""
+    """Return how to write the condition that anything is written to a place, if at most one element
+    is: that the number of these elements is positive. None for other ops."""
     if op.function is not BinaryFn.LT or reading.range(op.operands[0]) != (0.0, 0.0):
         return None
     found = _largest_kept(reading, op.operands[1])

@@ -67,7 +67,8 @@ class _Total:
 
 
 def _unviewed(x: Value, makers: Mapping[Value, Op]) -> Value:
-    """Return the value with the same elements in the same order that ``x`` is made of."""
+    """Return the value from which ``x`` is made and which has the same elements in the same
+    order."""
     while (op := makers.get(x)) is not None and (
         op.renames or (isinstance(op, Elementwise) and op.identity and not op.cuts)
     ):

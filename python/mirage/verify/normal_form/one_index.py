@@ -1,8 +1,8 @@
 """One index of a dimension of a sum, as the sum at this index alone.
 
-An op whose result has a dimension that it only carries along gives, at one index of it, what it
-gives for the operands at that index. So the first of the sorted elements of a row is a sum of the
-elements that have the first rank, which other rules read as the smallest element.
+If an op treats all indices of a dimension in the same way, its result at one index is the op on its
+operands at that index. So the first of the sorted elements of a row is a sum of the elements that
+have the first rank, which other rules read as the smallest element.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def turned(op: Op | None) -> tuple[int, ...] | None:
 
 
 def is_cast(op: Op) -> bool:
-    """Return whether an op only converts the element type. Narrowing ones count too: casts are
-    the identity of real numbers: what they round is seen in rounding errors."""
+    """Return whether an op only converts the element type. Narrowing conversions count too: over
+    the real numbers casts are the identity, and the measurement of rounding errors sees what they
+    round."""
     return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 

@@ -1,8 +1,8 @@
 """A program that is rewritten op by op, with known properties of its values.
 
 Values that are computed in the same way become one value. The known properties are the elements of
-values that depend only on held tensors (such as positions), bounds of integers, and what is certain
-of real numbers.
+values that depend only on held tensors (such as positions), bounds of integers, and certain
+properties of real numbers.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Reading:
     def add(self, op: Op) -> tuple[Value, ...]:
         """Return the results of ``op``, or earlier values that have the same elements in the same
         places."""
-        if op.renames:  # of what was reshaped before
+        if op.renames:  # of a reshape
             while (made := self.makers.get(op.operands[0])) is not None and made.renames:
                 op = replace(op, operands=made.operands)
         moves = op.renames or (isinstance(op, View) and repeats(op))
@@ -122,7 +122,7 @@ class Reading:
         return np.broadcast_to(found, x.shape)
 
     def places(self, count: int) -> Value:
-        """Return the numbers from 0 on, as many as asked for."""
+        """Return the first whole numbers, from 0 on."""
         line = np.arange(count)
         for v in self.inputs:
             x = self.known.get(v)

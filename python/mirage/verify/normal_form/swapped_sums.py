@@ -1,8 +1,8 @@
 """Sums of sums, in the order in which the inner one picks one element.
 
 ``sum over j of (sum over i of (x[i] where rank[i] == j, else 0))`` is the sum of the sorted
-elements. In the other order, the inner sum picks the one place ``j`` that is the rank of ``i``, so
-what is left is the sum of ``x``.
+elements. In the other order, the inner sum picks the only place ``j`` that is the rank of ``i``, so
+the sum of ``x`` remains.
 """
 
 from __future__ import annotations

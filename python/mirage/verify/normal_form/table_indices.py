@@ -1,7 +1,7 @@
 """Indices with which the reference looks up rows: they name rows wherever the reference is defined.
 
-So they lie within the table, and what a candidate would do otherwise is not examined (whether it
-counts them from the end, say, or tests whether they are inside).
+So they are within the table, and it is not examined what a candidate does with other indices
+(whether it counts them from the end, for example, or tests whether they are inside).
 """
 
 from __future__ import annotations
