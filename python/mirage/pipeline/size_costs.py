@@ -26,7 +26,7 @@ FAR = 1.1
 
 
 def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
-    """Return a graph of kernels that is stated for the size ``most`` for another size, with the
+    """Return a graph of kernels, which is given for the size ``most``, for another size with the
     same tiles: blocks without rows are left out. ``inputs`` are the numbers of the inputs that have
     rows."""
     rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
@@ -112,7 +112,7 @@ class Compared:
         mine = [self._times(g) for one in tied for g in _depths(one)]
         every = [*mine, *(self._times(g) for other in slower for g in _depths(other))]
         best = [min(column) for column in zip(*every, strict=True)]
-        if not all(map(math.isfinite, mine[0])) or not all(best):  # or no kernels
+        if not all(map(math.isfinite, mine[0])) or not all(best):  # or there are no kernels
             return None
         far = max(t / b for t, b in zip(mine[0], best, strict=True))
         splits = {
@@ -145,7 +145,8 @@ class Compared:
 
 
 def _depths(graph: KernelGraph) -> list[KernelGraph]:
-    """Return the graph as it is, and with each number of stages in all of its pipelines."""
+    """Return the unchanged graph, and the graph with each number of stages in all of its
+    pipelines."""
     found = [graph]
     for depth in DEPTHS:
         changed: dict[Op, Op] = {op: _with_stages(op, depth) for op in launches(graph.ops)}
