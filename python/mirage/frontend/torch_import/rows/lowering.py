@@ -36,8 +36,8 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of groups lie in ``count`` blocks of ``size`` rows: the expert of each block
-    (``owner``), the row that lies at each place of the blocks (``rows``), the place of each row
+    """The layout of the rows of groups in ``count`` blocks of ``size`` rows: the expert of each
+    block (``owner``), the row at each place of the blocks (``rows``), the place of each row
     (``place``), and whether a row belongs to a group (``inside``)."""
 
     count: int
@@ -72,9 +72,10 @@ class Lowering(Builder):
         """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
         positions of the elements."""
         self.turned: dict[Value, tuple[Value, frozenset[int]]] = {}
-        """The tensor that was turned around, and along which dimensions, by the result."""
+        """The tensor that was flipped and the dimensions, by the result."""
         self.layouts: dict[tuple[Value, int, int], Layout] = {}
-        """How rows of groups lie in blocks, by the ends of groups, the rows and the experts."""
+        """The layouts of the rows of groups in blocks, by the ends of groups, the rows and the
+        experts."""
         self.blocked: dict[Value, tuple[Layout, Value]] = {}
         """Tensors that are computed in blocks, by the tensor of rows."""
         self._known: dict[Value, Fraction] = {}
