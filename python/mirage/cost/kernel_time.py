@@ -225,8 +225,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain, rings = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
-    # blocks that multiply in step also store in step, and nothing overlaps with that
-    if somewhere(rings):
+    if somewhere(rings):  # blocks that multiply in step also store in step, without overlap
         at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
         chain = chain + where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on the data that was loaded last is hidden only by blocks that still load
