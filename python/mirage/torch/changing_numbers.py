@@ -17,6 +17,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from mirage.torch.compiled_graph import StaysEager
+from mirage.torch.graph_pieces import example_of
 
 
 class ChangingNumbers:
@@ -86,27 +87,23 @@ def arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, Non
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
         operands = node.all_input_nodes
-        if not operands or node.op == "output" or isinstance(_example(node), torch.Tensor):
+        if not operands or node.op == "output" or isinstance(example_of(node), torch.Tensor):
             continue
         if all(n in given or n in found for n in operands):
             found[node] = None
     return found
 
 
-def _example(node: Node) -> Any:
-    return node.meta.get("example_value", node.meta.get("val"))
-
-
 def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
     """Return the type in which a number is combined with tensors: f32, or f64 if that is the type
     of the result."""
     users = [user for user in number.users if user not in inside]
-    results = [_example(user) for user in users]
+    results = [example_of(user) for user in users]
     if not all(isinstance(x, torch.Tensor) for x in results):
         raise StaysEager("a number that changes from call to call is a result, or meets a size")
     wide = any(x.dtype is torch.float64 for x in results)
     dtype = torch.float64 if wide else torch.float32
-    operands = [_example(n) for user in users for n in user.all_input_nodes]
+    operands = [example_of(n) for user in users for n in user.all_input_nodes]
     for x in operands:
         if not isinstance(x, torch.Tensor):
             continue

@@ -27,7 +27,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from mirage.semantics.indexing.indices import Region, aligned
 from mirage.semantics.indexing.relations import Relation
@@ -113,6 +113,13 @@ class Elementwise(Op, kind=True):
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple([aligned(region, v.shape) for v in self.operands])
+
+
+def is_cast(op: Op | None) -> TypeGuard[Elementwise]:
+    """Return whether an op only converts the element type. Narrowing conversions count too: over
+    the real numbers casts are the identity, and the measurement of rounding errors sees what they
+    round."""
+    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 @dataclass(frozen=True, eq=False)

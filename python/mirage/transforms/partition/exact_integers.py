@@ -49,7 +49,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms.partition.beside_totals import beside_totals
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.integer_regions import Regions, regions_of
-from mirage.transforms.partition.integers_in_parts import compared_in_parts
+from mirage.transforms.partition.integers_in_parts import compared_in_parts, largest_magnitude
 from mirage.transforms.partition.moved_terms import with_moved_terms
 
 
@@ -145,7 +145,7 @@ def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelG
     def stated(op: Op) -> Op:
         if not (isinstance(op, Elementwise) and op.cuts) or may_wrap(op, ranges):
             return op
-        if _size(op.operands[0], ranges) > MAX_POSITIONS:
+        if largest_magnitude(op.operands[0], ranges) > MAX_POSITIONS:
             return op
         build = Builder()
         build.cast(op.operands[0], op.result.dtype, whole=True)
@@ -155,10 +155,6 @@ def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelG
     return graph if ops == graph.ops else replace(graph, ops=ops)
 
 
-def _size(value: Value, ranges: dict[Value, Range]) -> float:
-    return max(abs(end) for end in ranges[value])
-
-
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Return whether kernels compute an op on integers."""
     if op.cut_at is not None or (isinstance(op, Elementwise) and op.cuts):
@@ -166,7 +162,7 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     if not isinstance(op, View | Elementwise | Source | Contraction | Cumulation):
         return False
     integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
-    small = [_size(v, ranges) for v in integers]
+    small = [largest_magnitude(v, ranges) for v in integers]
     if isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
         return True  # those of large ones that kernels read are compared, or become floats
     compared = all(v.dtype.is_integer for v in op.operands)

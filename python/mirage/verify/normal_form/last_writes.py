@@ -10,11 +10,12 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
-from mirage.verify.normal_form.one_index import is_cast, turned
+from mirage.verify.normal_form.one_index import turned
 from mirage.verify.normal_form.one_of_a_row import keeps_one, masked, spans
-from mirage.verify.normal_form.places_of_ranks import below_the_end
+from mirage.verify.normal_form.places_of_ranks import below_the_end, source_op
 from mirage.verify.normal_form.reading import Reading
 
 
@@ -47,7 +48,7 @@ def written_rule(reading: Reading, op: Op) -> Value | None:
         return None
     if reading.range(asked.operands[0]) != (0.0, 0.0):
         return None
-    found, total = _asked(reading, asked.operands[1]), _made(reading, x)
+    found, total = _asked(reading, asked.operands[1]), source_op(reading, x)
     if found is None or not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
         return None
     parts = masked(reading, total.operands[0])
@@ -62,7 +63,7 @@ def _asked(reading: Reading, x: Value) -> tuple[Contraction, Value] | None:
     largest = _largest_kept(reading, x)
     if largest is not None:
         return largest[:2]
-    count = _made(reading, x)
+    count = source_op(reading, x)
     if not isinstance(count, Contraction) or count.function is not ReduceFn.SUM:
         return None
     truth = reading.source(count.operands[0])
@@ -108,17 +109,10 @@ def truth_of_count_rule(reading: Reading, op: Op) -> Value | None:
     return count if low >= 0 and high <= 1 else None
 
 
-def _made(reading: Reading, x: Value) -> Op | None:
-    """Return the op that computes the elements of ``x``, in the same order."""
-    while (op := reading.makers.get(x)) is not None and (op.renames or is_cast(op)):
-        x = op.operands[0]
-    return op
-
-
 def _largest_kept(reading: Reading, x: Value) -> tuple[Contraction, Value, Value] | None:
     """Return the op that computes ``x`` as the largest of some positive numbers that a mask keeps,
     the mask and the numbers."""
-    op = _made(reading, x)
+    op = source_op(reading, x)
     if not isinstance(op, Contraction) or op.function is not ReduceFn.MAX or len(op.over[0]) != 1:
         return None
     parts = masked(reading, op.operands[0])

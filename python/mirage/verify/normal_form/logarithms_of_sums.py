@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Value
 from mirage.verify.normal_form.exponents import exponential
 
 
@@ -23,7 +24,7 @@ class _Written:
         from by reshapes and casts."""
         while True:
             given, op = self.reshaped.get(x), self.makers.get(x)
-            if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
+            if given is None and is_cast(op):
                 given = op.operands[0]
             if given is None:
                 return x

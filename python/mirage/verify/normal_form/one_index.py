@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import picked
@@ -52,13 +53,6 @@ def turned(op: Op | None) -> tuple[int, ...] | None:
     order = tuple(dims[d] for d in range(rank))
     alike = op.results[0].shape == tuple(op.operands[0].shape[d] for d in order)
     return order if alike else None
-
-
-def is_cast(op: Op) -> bool:
-    """Return whether an op only converts the element type. Narrowing conversions count too: over
-    the real numbers casts are the identity, and the measurement of rounding errors sees what they
-    round."""
-    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def sums(op: Op) -> TypeIs[Contraction]:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
-from mirage.verify.normal_form.one_index import is_cast
 from mirage.verify.normal_form.one_of_a_row import (
     are_places,
     before_reshape,
@@ -35,7 +35,7 @@ def place_of_rank_rule(reading: Reading, op: Op) -> Value | None:
         return None
     shape = op.results[0].shape
     for place, number in (op.operands, op.operands[::-1]):
-        total = _made(reading, place)
+        total = source_op(reading, place)
         if not isinstance(total, Contraction) or len(total.over[0]) != 1:
             continue
         if total.function not in (ReduceFn.MAX, ReduceFn.SUM):
@@ -162,9 +162,9 @@ def kept_twice_rule(reading: Reading, op: Op) -> Value | None:
     ops."""
     if op.function is not BinaryFn.KEEP or op.operands[1].shape != op.results[0].shape:
         return None
-    inner = _made(reading, op.operands[1])
+    inner = source_op(reading, op.operands[1])
     if inner is not None and inner.function is BinaryFn.DIV:
-        inner = _made(reading, inner.operands[0])  # zero over the divisor of a row
+        inner = source_op(reading, inner.operands[0])  # zero over the divisor of a row
     if inner is None or inner.function is not BinaryFn.KEEP:
         return None
     outside, inside = op.operands[0], inner.operands[0]
@@ -275,13 +275,13 @@ def _below(b: Builder, rank: Value, end: int, shape: tuple[int, ...]) -> Value:
 
 def _is_count(reading: Reading, x: Value) -> bool:
     """Return whether the elements are whole numbers that are not negative."""
-    op = _made(reading, x)
+    op = source_op(reading, x)
     if isinstance(op, Contraction) and op.function is ReduceFn.SUM and len(op.operands) == 1:
         return reading.source(op.operands[0]).dtype is DType.I1
     return reading.is_whole(x) and reading.range(reading.source(x))[0] >= 0
 
 
-def _made(reading: Reading, x: Value) -> Op | None:
+def source_op(reading: Reading, x: Value) -> Op | None:
     """Return the op that computes the elements of ``x``, in the same order."""
     while (op := reading.makers.get(x)) is not None and (op.renames or is_cast(op)):
         x = op.operands[0]

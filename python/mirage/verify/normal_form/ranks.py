@@ -15,7 +15,7 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
-from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.kinds import Lookup, is_cast
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
@@ -106,7 +106,7 @@ def _known_rows(reading: Reading, op: Op) -> Array | None:
 
 
 def _is_seen_through(op: Op) -> bool:
-    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+    return isinstance(op, View) or is_cast(op)
 
 
 def _viewed(x: Array, views: list[Op]) -> Array:

@@ -17,6 +17,7 @@ from mirage.semantics.bounds.integer_ranges import Range, range_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import with_operands
@@ -142,8 +143,7 @@ class Reading:
     def is_whole(self, x: Value) -> bool:
         """Return whether all elements are certainly whole numbers."""
         while not x.dtype.is_integer and (
-            isinstance(op := self.makers.get(x), View)
-            or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+            isinstance(op := self.makers.get(x), View) or is_cast(op)
         ):
             x = op.operands[0]
         number = as_number(self.constants[x]) if x in self.constants else None
@@ -152,7 +152,7 @@ class Reading:
 
     def source(self, x: Value) -> Value:
         """Return the value that ``x`` is a cast of."""
-        while isinstance(op := self.makers.get(x), Elementwise) and op.identity and not op.cuts:
+        while is_cast(op := self.makers.get(x)):
             x = op.operands[0]
         return x
 

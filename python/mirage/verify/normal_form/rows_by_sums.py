@@ -15,9 +15,9 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.domain import Float64
-from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.kinds import Lookup, is_cast
 from mirage.semantics.scalar import Array, BinaryFn
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick
 from mirage.verify.normal_form.reading import Reading, read_again, repeats
 
@@ -126,7 +126,7 @@ def _index(reading: Reading, x: Value) -> _Index | None:
     op = reading.makers.get(x)
     if isinstance(op, View):
         return _viewed(reading, op)
-    if isinstance(op, Elementwise) and op.identity and not op.cuts:
+    if is_cast(op):
         return _index(reading, op.operands[0])
     if op is not None and op.function in (BinaryFn.ADD, BinaryFn.MUL):
         first, second = (_index(reading, v) for v in op.operands)

@@ -8,9 +8,10 @@ the sum of ``x`` remains.
 from __future__ import annotations
 
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
-from mirage.verify.normal_form.one_index import is_cast, sums, turned, with_one
+from mirage.verify.normal_form.one_index import sums, turned, with_one
 from mirage.verify.normal_form.one_of_a_row import Pick, keeps_one, masked
 from mirage.verify.normal_form.reading import Reading
 

@@ -27,10 +27,11 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
@@ -162,7 +163,7 @@ def _reach_only_exponents(graph: KernelGraph, masks: Set[Value]) -> bool:
     for op in graph.ops:
         if not reached & set(op.operands) or op.function is UnaryFn.EXP:
             continue
-        same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+        same = isinstance(op, View) or is_cast(op)
         if not same and op.function not in _CARRIED:
             return False
         if op.function is BinaryFn.SUB and op.operands[1] in reached - maxima:

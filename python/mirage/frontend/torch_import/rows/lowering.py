@@ -21,6 +21,7 @@ from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -147,9 +148,7 @@ class Lowering(Builder):
         a narrower type; ``index`` if there is none."""
         made = {v: op for op in self.ops for v in op.results}
         root = index
-        while (op := made.get(root)) is not None and (
-            op.renames or (isinstance(op, Elementwise) and op.identity and not op.cuts)
-        ):
+        while (op := made.get(root)) is not None and (op.renames or is_cast(op)):
             root = op.operands[0]
         kept = root in made or not root.shape or root.dtype not in (DType.I32, DType.I64)
         return index if kept else root

@@ -62,7 +62,7 @@ def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
     batch = pairs[0][0].shape[:-2]
     sizes = [(*source.shape[-2:], result.shape[-1]) for source, result in pairs]
     columns = max(ceil(longer / min(TILE_COLUMNS, _below(n))) for _, n, longer in sizes)
-    widths = [min(_power(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
+    widths = [min(power_of_two(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
     rows, heights = _rows([n for n, _, _ in sizes], widths)
     tiles = [(*(1 for _ in batch), h, w) for h, w in zip(heights, widths, strict=True)]
     elements = sum(h * w for h, w in zip(heights, widths, strict=True))
@@ -77,7 +77,7 @@ def _rows(sizes: Sequence[int], widths: Sequence[int]) -> tuple[int, list[int]]:
     usual = ceil(sum(n * w for n, w in zip(sizes, widths, strict=True)) / TILE)
 
     def heights(parts: int) -> list[int]:
-        return [min(_power(ceil(n / parts)), _below(n)) for n in sizes]
+        return [min(power_of_two(ceil(n / parts)), _below(n)) for n in sizes]
 
     def work(parts: int) -> int:
         return parts * sum(h * w for h, w in zip(heights(parts), widths, strict=True))
@@ -98,7 +98,7 @@ def _up(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
-def _power(x: int) -> int:
+def power_of_two(x: int) -> int:
     """Return the least power of two that is at least ``x``."""
     return 1 << (x - 1).bit_length()
 

@@ -7,7 +7,7 @@ from math import prod
 
 from mirage.semantics.indexing.indices import Region, region_shape
 from mirage.semantics.numbers import nearest
-from mirage.semantics.ops.kinds import Elementwise, View
+from mirage.semantics.ops.kinds import Elementwise, View, is_cast
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, RealDomain, UnaryFn
@@ -53,7 +53,7 @@ def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
         if not logarithm or op.result not in wanted.regions:
             continue
         value, region = op.operands[0], op.needs(wanted.regions[op.result])[0]
-        while (inner := made.get(value)) is not None and _is_cast(inner):
+        while (inner := made.get(value)) is not None and is_cast(inner):
             value = inner.operands[0]
         if inner is None or inner.function not in (BinaryFn.MUL, BinaryFn.DIV):
             continue
@@ -71,10 +71,6 @@ def _add_up(x: Value, y: Value, made: Mapping[Value, Op]) -> bool:
     constant = made.get(op.operands[0])
     number = None if constant is None else constant.number
     return number is not None and nearest(number) > 0
-
-
-def _is_cast(op: Op) -> bool:
-    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def _owed(op: Op, region: Region) -> Iterator[Part]:

@@ -19,7 +19,6 @@ from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
-from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.normal_form.normalize import Depth, has_exponentials, normalize
 from mirage.verify.verdict import Evidence
@@ -73,7 +72,7 @@ def _proof(
             domain.collecting = False
         first, second = (_outputs(g, domain, inputs) for g in graphs)
         same = all(
-            _same(domain, a, b)
+            domain.same(a, b)
             for x, y in zip(first, second, strict=True)
             for a, b in zip(x.ravel(), y.ravel(), strict=True)
         )
@@ -90,11 +89,3 @@ def _outputs(graph: KernelGraph, domain: KnownNumbers, inputs: list[Planes]) -> 
     values = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
     found = evaluate_sampled(graph, domain, values, demand(graph, regions))
     return [y.planes[0] for y in found]
-
-
-def _same(domain: KnownNumbers, a: Element, b: Element) -> bool:
-    """Return whether two elements are equal. Minus infinity equals itself; an undefined element
-    equals nothing."""
-    if isinstance(a, Ratio) and isinstance(b, Ratio):
-        return domain.same(a, b)
-    return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b
