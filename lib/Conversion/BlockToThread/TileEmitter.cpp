@@ -125,7 +125,7 @@ Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
   SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
   const LinearLayout &layout = type.getLinearLayout();
   for (auto [number, dim] : llvm::enumerate(dims)) {
-    // Of two dimensions the second is still to be repeated.
+    // The second of two dimensions must still be repeated.
     LinearLayout next = number + 1 < dims.size() ? layout.reduce(dims[number + 1]) : layout;
     Type nextType = FragmentType::get(from.getElementType(), next, from.getPartial());
     fragment = thread::BroadcastOp::create(builder, loc, nextType, fragment,
@@ -241,7 +241,7 @@ Value TileEmitter::allocate(Value tile) {
                                        builder.getI64IntegerAttr(offset));
 }
 
-/// Writes a factor to where products read it:
+/// Writes a factor to the place where products read it:
 ///
 ///   barrier, if products of the block's last tile have read what was there
 ///   store; fence; barrier
@@ -260,9 +260,9 @@ void TileEmitter::commitCopies() {
   ++committed;
 }
 
-/// Waits for a group of copies and all before it. Later ones that are small beside these arrive
-/// with them, and are waited for as well: a wait costs a barrier, and keeps apart what could
-/// be computed side by side.
+/// Waits for a group of copies and all before it. Later groups that are small
+/// compared to these arrive with them, and are waited for as well: a wait costs
+/// a barrier, and separates work that could run in parallel.
 void TileEmitter::waitForCopies(int64_t group) {
   int64_t bytes = 0, later = 0, last = group;
   for (auto [tile, pending] : pendingGroup) {

@@ -81,7 +81,7 @@ class Store:
         self.memory: dict[tuple[str, str], bytes] = {}
         self.seen: dict[tuple[str, str], bytes] | None = None
         self._said: set[str] = set()
-        self._written: int | None = None  # bytes since the folder was looked through
+        self._written: int | None = None  # bytes written since the folder was examined
 
     # ---- reading
 

@@ -50,7 +50,7 @@ class _Grouping:
             if is_unfused(op, copies):
                 group = self._new(op, closed=True) if product_work(op) else self._joined(op)
                 group.ops.append(op)
-            elif isinstance(op, Movement):  # a view: where its operand is
+            elif isinstance(op, Movement):  # a view: in the group of its operand
                 group = self._latest(op)
             else:  # a call of PyTorch, or a constant
                 group = self._new(op, closed=True) if op.operands else None

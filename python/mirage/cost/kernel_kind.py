@@ -1,4 +1,4 @@
-"""The kind of a kernel, which decides of what terms its time consists."""
+"""The kind of a kernel, which determines the terms of its time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Kind:
     """Whether warpgroups multiply."""
     multiplies: Num
     streams: Num
-    """Whether blocks load all of their data at once and process it in any order: as one block ends,
-    another one loads."""
+    """Whether blocks load all of their data at once and process it in any order: when one block
+    ends, another one loads."""
     meets: Num
     """Whether groups share rows and exchange values at each step: none can work while another
     multiplies."""

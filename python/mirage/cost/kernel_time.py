@@ -44,7 +44,7 @@ and 4096 tokens with head sizes of 64, 128 and 256 (eight kernels), and of 2 to 
 of 64 or 128 rows in 2 to 32 steps (46 kernels)."""
 
 LONE = 0.8
-"""The share of a warpgroup's work that is behind what it waits for if it is alone on its SM."""
+"""The share of a warpgroup's work that comes after its waits if it is alone on its SM."""
 
 
 FULL_RATE = 8.0
@@ -73,13 +73,13 @@ def _starts(kind: Kind, o: Occupancy) -> Num:
 
 
 def _several(f: KernelFeatures, kind: Kind, together: Num) -> Num:
-    """Return whether groups of warps of an SM work beside each other's products."""
+    """Return whether groups of warps of an SM work while others multiply."""
     in_turn = np.logical_not(np.asarray(f.serial, dtype=bool) | kind.meets)
     return kind.groups & (together * f.warps >= 8) & (in_turn | (together > 1))
 
 
 def _turns(f: KernelFeatures, kind: Kind, together: Num) -> Num:
-    """Return whether they do so in loops that compute functions beside products."""
+    """Return whether they do so in loops that compute functions in addition to products."""
     return _several(f, kind, together) & (np.asarray(f.sfu_step) > 0)
 
 
@@ -96,9 +96,9 @@ def _busy(f: KernelFeatures, kind: Kind, target: Target, together: Num) -> Num:
     move = plus(f.move_once + f.sums_once, f.move_step + f.sums_step, f.steps) / target.shared_bytes
     beside = 1.0
     if some:
-        # one warpgroup alone computes between products that depend on each other; several take
-        # turns (or are in different blocks), but have no products beside what they do behind the
-        # loop, unless they go on apart
+        # a single warpgroup computes between products that depend on each other; several take turns
+        # (or are in different blocks), but there are no products in parallel with the work after
+        # the loop, unless they continue independently
         beside = where(_several(f, kind, together), BESIDE, 1.0)
     busy = np.maximum(mma, move) + once * where(f.apart, BESIDE, 1.0) + step * beside
     if not (is_zero(f.odd_once) and is_zero(f.odd_step)):
@@ -130,7 +130,7 @@ def _gaps(f: KernelFeatures, kind: Kind, o: Occupancy) -> Num:
 
 
 def _lanes(f: KernelFeatures, target: Target) -> Num:
-    """Return the µs in which what a block computes without tensor cores keeps an SM busy."""
+    """Return the µs for which a block's work without tensor cores keeps an SM busy."""
     alu = plus(f.alu_once, f.alu_step, f.steps) / target.alu
     sfu = plus(f.sfu_once, f.sfu_step, f.steps) / target.sfu
     return np.maximum(alu, sfu)
@@ -138,7 +138,7 @@ def _lanes(f: KernelFeatures, target: Target) -> Num:
 
 @dataclass(frozen=True)
 class _Work:
-    """What one block does."""
+    """The work of one block."""
 
     busy: Num
     """The µs for which it keeps the units of an SM busy."""
@@ -147,7 +147,7 @@ class _Work:
     many: Num
     """Whether each of them has two."""
     steps: Num
-    """The clocks of what depends on each other, in all steps and outside of them."""
+    """The clocks of dependent instructions, in all steps and outside of them."""
     once: Num
 
 
@@ -159,12 +159,18 @@ def _chain(
     work: _Work,
     latency: Num,
     memory: tuple[Num, Num],
+<<<<<<< HEAD
 ) -> Num:
     """Return the µs of what one block does one after the other. If nothing but products reads the
     rings of its loop, all of that goes on side by side."""
+=======
+) -> tuple[Num, Num]:
+    """Return the µs of the sequential work of one block; and whether only products read the rings
+    of its loop, so that all of that runs in parallel."""
+>>>>>>> audit
     groups = kind.groups
     chain = latency + (work.steps + work.once) / target.clock + behind_loop(f, target)
-    # half of a block's work is beside what it waits for; not that of a warpgroup which is alone
+    # half of a block's work overlaps with its waits, except that of a warpgroup that is alone
     part: Num = 0.5
     if somewhere(groups):
         many = work.many & ~(kind.meets & (o.together <= 1))
@@ -239,12 +245,25 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
+<<<<<<< HEAD
     # the work on what was loaded last is hidden only by blocks that still load
     lanes = _lanes(f, target)
     last = _last(f, kind, target, work, lanes)
     rest = rest + between_waves(f, kind, o, latency + last)
     last = behind_loads(f, kind, o, last, compute / gaps)
     # blocks that go on load the next tile meanwhile, which device memory gives no sooner
+=======
+    if somewhere(rings):  # blocks that multiply in step also store in step, without overlap
+        at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
+        chain = chain + where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
+    # the work on the data that was loaded last is hidden only by blocks that still load
+    lanes = _lanes(f, target)
+    slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    ending = plus(busy, slower, lanes)
+    last = (ending / few + steps / target.clock) / f.steps + once / target.clock
+    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute / gaps
+    # blocks that continue load the next tile meanwhile, but device memory is no faster
+>>>>>>> audit
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
     # the first load and the last store are not hidden by the work of other blocks

@@ -43,7 +43,7 @@ MOST_MOVED = 240
 BESIDE_SUMS = 26
 """The registers of a warpgroup's thread besides the sums of running products, including
 descriptors. In 60 loops of up to 6 products, ptxas 13.0 accepts none that has fewer, except for one
-that only seems to have fewer; see ``besideSums`` in ``PipelineLoops.cpp``."""
+that only appears to have fewer; see ``besideSums`` in ``PipelineLoops.cpp``."""
 WIDEST = 256
 """The most columns of a warpgroup instruction; a thread holds half as many sums."""
 
@@ -171,7 +171,7 @@ class RegisterEstimator(BlockAnalysis):
     def chained(self) -> float:
         """Return the least registers that a thread holds between two products of a loop if a factor
         of one is computed from the other's result: both results and the loop's accumulators; or
-        products besides the sums that they are added to."""
+        products and the sums to which they are added."""
         between = [
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
@@ -193,15 +193,15 @@ class RegisterEstimator(BlockAnalysis):
         return min(WIDEST, max(columns, default=0.0)) / 2
 
     def _beside_sums(self) -> float:
-        """Return the registers of the part of a product that is held besides the sums that it is
-        added to."""
+        """Return the registers of the part of a product that is held in addition to the sums to
+        which it is added."""
         promoted = (self._held(op.result) for op in self.matmuls if self.promoted(op))
         return min(PROMOTED, max(promoted, default=0.0))
 
     def takes_turns(self) -> bool:
         """Return whether the last products of a step run in parallel with the first ones of the
-        next (``deferProducts`` in ``PipelineLoops.cpp``), so that their factors are held for that
-        long: groups of warps then take turns."""
+        next (``deferProducts`` in ``PipelineLoops.cpp``), so that their factors are held that long:
+        groups of warps then take turns."""
         held = [
             self._held(x)
             for op in self.matmuls

@@ -23,6 +23,22 @@ FAR = 1.1
 """A class is split if its kernels take more than this factor times the best at one of its sizes."""
 
 
+<<<<<<< HEAD
+=======
+def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
+    """Return a graph of kernels, which is given for the size ``most``, for another size with the
+    same tiles: blocks without rows are left out. ``inputs`` are the numbers of the inputs that have
+    rows."""
+    rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
+    names = {v: _value_at(v, most, size) for v in rows}
+    for op in launches(graph.ops):
+        pairs = zip(op.body.params, op.operands, strict=True)
+        names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
+    changed = rename_graph(graph, names)
+    return _having(changed, {op: _launch_at(op) for op in launches(changed.ops)})
+
+
+>>>>>>> audit
 def predicted_at(
     graph: KernelGraph, inputs: Collection[int], most: int, size: int, target: Target
 ) -> CostReport | None:
@@ -98,7 +114,7 @@ class Compared:
         mine = [self._times(g) for one in tied for g in _depths(one)]
         every = [*mine, *(self._times(g) for other in slower for g in _depths(other))]
         best = [min(column) for column in zip(*every, strict=True)]
-        if not all(map(math.isfinite, mine[0])) or not all(best):  # or no kernels
+        if not all(map(math.isfinite, mine[0])) or not all(best):  # or there are no kernels
             return None
         far = max(t / b for t, b in zip(mine[0], best, strict=True))
         splits = {
@@ -131,7 +147,8 @@ class Compared:
 
 
 def _depths(graph: KernelGraph) -> list[KernelGraph]:
-    """Return the graph as it is, and with each number of stages in all of its pipelines."""
+    """Return the unchanged graph, and the graph with each number of stages in all of its
+    pipelines."""
     found = [graph]
     for depth in DEPTHS:
         changed: dict[Op, Op] = {op: _with_stages(op, depth) for op in launches(graph.ops)}

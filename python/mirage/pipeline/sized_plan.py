@@ -107,8 +107,8 @@ def planned(
 
 
 def _check_rows(graph: KernelGraph, source: SizedSource) -> None:
-    """Check that the chosen kernels treat rows alike, where lookups are tensors that they load:
-    what has no rows is the same for all rows, and exact arithmetic is that of calls."""
+    """Check that the chosen kernels treat all rows in the same way. Lookups are tensors that they
+    load: without rows they are the same for all rows, and calls do the exact arithmetic."""
     graph = loaded(graph)
     rows = _Rows(source, graph)
     for piece in partition(graph):

@@ -95,7 +95,12 @@ class CompiledGraph:
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile
+<<<<<<< HEAD
         if program is None or not self._fits(inputs):
+=======
+        if program is None or (self.updates and self._overlap(inputs)):
+            # nothing to call, or inputs that cannot be distinguished
+>>>>>>> audit
             return self.module.forward(*inputs)
         if program is not self._called:
             if captures():
@@ -146,7 +151,7 @@ def captures() -> bool:
 def describe(error: BaseException) -> str:
     """Describe an error in one line; an unexpected error is described with its class."""
     known = isinstance(error, MirageError)
-    whole = error.message if known else str(error)  # where it stands in PyTorch says nothing
+    whole = error.message if known else str(error)  # its place in PyTorch is not informative
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     text = lines[0] if lines else ""
     return text if known else f"{type(error).__name__}: {text}"

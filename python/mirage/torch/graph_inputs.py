@@ -18,8 +18,8 @@ def is_dynamic(x: Any) -> bool:
 
 
 def is_sized(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> bool:
-    """Return whether TorchDynamo has traced a graph for more than these inputs. Symbols that stand
-    for strides alone are not inputs of the graph; its placeholders have them."""
+    """Return whether TorchDynamo has traced a graph for more than these inputs. Symbols that are
+    only strides are not inputs of the graph; its placeholders have them."""
     traced = [n.meta.get("example_value") for n in module.graph.find_nodes(op="placeholder")]
     return any(map(is_dynamic, (*inputs, *traced)))
 

@@ -1,4 +1,4 @@
-"""Pieces of a graph of TorchDynamo, each a graph of its own."""
+"""Pieces of a graph of TorchDynamo, each a separate graph."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch.fx.passes.split_module import split_module
 
 
 def example_of(node: Node) -> Any:
-    """Return what the value of a node is like; None if that is not known."""
+    """Return an example of a node's value; None if there is none."""
     return node.meta.get("example_value", node.meta.get("val"))
 
 
 def examples_of(nodes: Sequence[Node]) -> list[Any] | None:
-    """Return what values of nodes are like; None if that is not known of one."""
+    """Return examples of the values of nodes; None if one is missing."""
     found = list(map(example_of, nodes))
     known = all(isinstance(x, torch.Tensor | int | torch.SymInt) for x in found)
     return found if known else None
@@ -37,7 +37,7 @@ def pieces_of(whole: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
 
 
 def another(module: GraphModule) -> GraphModule:
-    """Return the module itself under another identity, whose ``forward`` stays."""
+    """Return a new module object with the same ``forward``."""
     return GraphModule(module, module.graph)
 
 

@@ -98,9 +98,9 @@ def import_once(
     kept: bool = True,
     later: Callable[[str], T | None] = lambda text: None,
 ) -> GraphImport | T:
-    """Return the import of a graph: of an earlier run, or what ``later`` returns for its text
-    unless that is None, or made now. With ``kept``, it is used and kept. Raises the errors of
-    :func:`~mirage.torch.graph_import.import_graph`."""
+    """Return the import of a graph: that of an earlier run, the result of ``later`` for its text
+    unless that is None, or one that is made now. With ``kept``, it is used and kept. Raises the
+    errors of :func:`~mirage.torch.graph_import.import_graph`."""
     text = text_of(lambda: graph_text(module, inputs))
     found = kept_import(text, module, inputs) if kept and text is not None else None
     if found is not None:
@@ -183,7 +183,7 @@ def put_entry(text: str, module: torch.fx.GraphModule, kept: object) -> None:
 
 
 def kept_graph(program: Program, module: torch.fx.GraphModule) -> KeptGraph:
-    """Return a program of a graph as it is kept. Raises :class:`NoTextError` and
+    """Return a program of a graph in the form that is kept. Raises :class:`NoTextError` and
     :class:`~mirage.pipeline.parts.graph_record.BadRecordError`."""
     paths = [str(n.target) for n in module.graph.nodes if n.op == "get_attr"]
     own = {id(held_tensor(module, path)): path for path in paths}

@@ -2,8 +2,8 @@
 the inputs, and the function is the same for all rows.
 
 Such a program is the same function at every number of rows: with fewer rows it computes the first
-rows of its result for more rows, whatever the others hold. So two such programs that are equal at
-one number of rows are equal at all of them. A kernel that was compiled for the largest number of
+rows of its result for more rows, whatever the other rows hold. So two such programs that are equal
+at one number of rows are equal at all of them. A kernel that was compiled for the largest number of
 rows also computes the right rows for a smaller number, if it reads zeros for missing rows and does
 not write them: its results for missing rows, NaN included, reach no other row.
 """
@@ -112,8 +112,9 @@ def _why_at(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | Non
 
 
 def _with_totals(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with each element, and the total of all along the dimension, in place of
-    what is so far: so each result depends on all that it did depend on, in all rows alike."""
+    """Return ``graph`` with each cumulation replaced by a function of the element and of the total
+    along the dimension. Each result still depends on everything on which it depended before, in the
+    same way in all rows."""
     ops = tuple(new for op in graph.ops for new in _in_place_of(op))
     return KernelGraph(graph.name, graph.inputs, ops, graph.outputs)
 

@@ -13,10 +13,10 @@ using namespace mirage::block;
 using thread::Coord;
 using thread::LinearLayout;
 
-/// A load of less than 32 bits: a register for two bytes, so that half as many bytes are under way
-/// or ptxas keeps the registers and asks for one part after the other. (Decoding with 4095 keys in
-/// blocks of 128 threads, whose values were loaded by elements to save an exchange between warps:
-/// 64 loads for each thread instead of 8, in 32 registers.)
+/// A load of less than 32 bits: it takes a register for two bytes, so half as many bytes are in
+/// flight, or ptxas saves registers and requests one part after the other. (Decoding with 4095 keys
+/// in blocks of 128 threads, whose values were loaded by elements to save an exchange between
+/// warps: 64 loads for each thread instead of 8, in 32 registers.)
 static constexpr double narrowLoadCost = 4;
 
 double mirage::block::getConversionCost(const LinearLayout &from, const LinearLayout &to) {
@@ -49,8 +49,8 @@ double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bo
 }
 
 double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim) {
-  // The totals of a thread are added up across registers, lanes and warps, and what was so far is
-  // added to the registers at the end. A thread reads the totals of all warps.
+  // The totals of a thread are added up across registers, lanes and warps, and the preceding total
+  // is added to the registers at the end. A thread reads the totals of all warps.
   double totals = double(layout.getNumRegisters());
   double cost = 2.0 * totals;
   for (const thread::CumulationStep &step : thread::planCumulation(layout, dim)) {
@@ -64,7 +64,7 @@ double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim)
   return cost;
 }
 
-/// Elements of one vector access: neighbours along `dim`, 16 bytes at most.
+/// Elements of one vector access: neighbours along `dim`, at most 16 bytes.
 static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, int64_t dim) {
   return std::min<int64_t>(layout.contiguous(dim), 16 / elementBytes);
 }

@@ -45,7 +45,7 @@ bool mirage::block::canStayPartial(Value value) {
   });
 }
 
-/// `layout` for more warps, the further ones holding copies.
+/// `layout` for more warps; the further ones hold copies.
 static LinearLayout addCopies(const LinearLayout &layout, int64_t numWarps) {
   LinearLayout::Basis warp(layout.getWarp());
   warp.resize(llvm::Log2_64(numWarps));
@@ -112,9 +112,9 @@ void LayoutModel::group(Operation *op) {
     if (isScalar(operand) || staged.contains(operand) ||
         getTile(operand).getShape() != getTile(result).getShape())
       return;
-    // Values that come out of a loop or from outside of one may change their
-    // layout on the way; sums of warpgroups' products, for which there is little
-    // room beside the rings, do so when they are stored.
+    // Values that leave or enter a loop may change their layout on the way; sums of warpgroups'
+    // products, for which there is little room in addition to the rings, do so when they are
+    // stored.
     Operation *def = operand.getDefiningOp();
     if (def->getBlock() == op->getBlock() && (!isa<LoopOp>(def) || isSumOfWarpgroups(operand)))
       classes.unionSets(operand, result);
@@ -208,8 +208,8 @@ void LayoutModel::addCandidates() {
     }
 }
 
-/// Lets groups that exchange tiles know each other's layouts, so that equal
-/// ones can be chosen.
+/// Gives groups that exchange tiles each other's layouts as candidates, so that equal ones can be
+/// chosen.
 void LayoutModel::shareCandidates() {
   auto offer = [&](Value from, Value to, const LayoutFn &map) {
     if (!groupOf.count(from) || !groupOf.count(to) || groupOf[from] == groupOf[to])

@@ -34,7 +34,7 @@ static LogicalResult verifyLayout(Operation *op, FragmentType type, const Linear
                            << layoutOf(type) << ">";
 }
 
-/// What totals are computed in.
+/// The type in which totals are computed.
 static LogicalResult verifyNumbers(Operation *op, FragmentType type) {
   Type element = type.getElementType();
   if (element.isF32() || element.isInteger(64))

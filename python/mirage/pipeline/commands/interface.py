@@ -30,7 +30,7 @@ def interface_of(
     exported: torch.export.ExportedProgram, imported: ImportedGraph, model: object = None
 ) -> tuple[Program, Interface]:
     """Return the program without results that need not be computed, and its call interface.
-    ``model`` is what was exported, which has the names of its parameters. Raises
+    ``model`` is the exported object, which knows the names of its parameters. Raises
     :class:`IncompleteModelError`."""
     from mirage.frontend.torch_import import ModuleCall, names_by_position
 

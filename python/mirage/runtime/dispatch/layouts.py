@@ -1,4 +1,5 @@
-"""Results as PyTorch returns them: with its strides, and in shared memory where it returns views.
+"""Results in the form in which PyTorch returns them: with its strides, and sharing memory where it
+returns views.
 
 A result in the memory of an input is a view of that input and is not computed. Results that share
 memory with each other get one storage.
@@ -35,7 +36,7 @@ class Layout:
 
 
 Found = Layout | bool | int | float | str | None
-"""A tensor among the results, or something that does not depend on the inputs."""
+"""A tensor among the results, or a value that does not depend on the inputs."""
 
 
 class Arranged:
@@ -84,7 +85,7 @@ class Arranged:
                 found[place] = _view(inputs[at.input], at)
         for place, value in zip(self.computed, computed, strict=True):
             at = self._at(place)
-            if at.dtype.is_complex and not value.is_complex():  # kernels have pairs of numbers
+            if at.dtype.is_complex and not value.is_complex():  # kernels compute pairs of numbers
                 value = torch.view_as_complex(value.contiguous())
             if at.group not in self._shared:
                 found[place] = _with_strides(value, at)

@@ -40,7 +40,7 @@ LOW = -1e30
 
 @dataclass(frozen=True)
 class Pad:
-    """A dimension whose elements from ``extent`` on, counted over the parts of ``axes``, lie
+    """A dimension whose elements from ``extent`` on, counted over the parts of ``axes``, are
     outside of the tensor.
     """
 

@@ -1,10 +1,10 @@
 """Formulas of exact arithmetic, written from the ops that compute an integer.
 
-A formula gives the element of the result at an index. So each op says what it needs at which index:
-a function of elements needs those of its operands at the same index, a transpose at the reordered
-one, a slice at one that is shifted, and a join one of its operands, depending on where the index
-lies. An operand whose index is that of the result, dimension by dimension, is loaded; of others an
-element is picked.
+A formula gives the element of the result at an index. So each op determines which elements it
+needs, and at which index: a function of elements needs those of its operands at the same index, a
+transpose at the reordered one, a slice at one that is shifted, and a join one of its operands,
+depending on the index. An operand whose index is that of the result, dimension by dimension, is
+loaded; from other operands an element is picked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mirage.transforms.computed_integers import places
 
 
 class NoFormula(Exception):
-    """A value that is no formula, or one of too many steps."""
+    """A value is not a formula, or one with too many steps."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Ref:
 
 
 Index: TypeAlias = "tuple[int | Ref, ...]"
-"""Where an element lies, for each dimension: at the index of the result along one of its
+"""The place of an element, for each dimension: at the index of the result along one of its
 dimensions, at 0 (-1, for a dimension of size 1), or at the number that a step computes."""
 Named: TypeAlias = "Callable[[Op], tuple[str, tuple[Value | int, ...]]]"
 """Returns the function that an op applies, and its operands."""
@@ -54,8 +54,8 @@ Named: TypeAlias = "Callable[[Op], tuple[str, tuple[Value | int, ...]]]"
 
 @dataclass
 class FormulaWriter:
-    """Writes one formula: of the functions that are ``computed``, and of what ``moves`` elements
-    between them."""
+    """Writes one formula, from the functions that are ``computed`` and the ops that ``moves``
+    elements between them."""
 
     root: Value
     made: Mapping[Value, Op]
@@ -109,7 +109,8 @@ class FormulaWriter:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
         if op is not None and op in self.moves:
             part = op.cut_at is not None and not self._is_computed(op.operands[0])
-            if part and self._is_loaded(value, index):  # it is there, as a part of its operand
+            # the slice may be loaded as a part of its operand
+            if part and self._is_loaded(value, index):
                 return self._operand(value, index)
             return self._moved(op, index)
         ends = value.dtype.is_integer or value is self.root  # floats are only converted
@@ -199,7 +200,8 @@ class FormulaWriter:
         return self._value(first, self._renamed(first.shape, op.results[0].shape, index))
 
     def _joined(self, op: Op, dim: int, index: Index) -> Ref:
-        """Return one of the operands' elements: the first one whose end the index is below."""
+        """Return an element of one of the operands: of the first one whose end is above the
+        index."""
         dtype, end = op.results[0].dtype, op.results[0].shape[dim]
         either = BinaryFn.OR if dtype is DType.I1 else BinaryFn.ADD
         found: Ref | None = None

@@ -144,7 +144,7 @@ def Thread_CastOp : Thread_FragmentOp<"cast"> {
 }
 
 def Thread_MaskOp : Thread_FragmentOp<"mask", [AllTypesMatch<["operand", "result"]>]> {
-  let summary = "overwrites what lies outside a tensor";
+  let summary = "overwrites elements outside a tensor";
   let description = [{
     Element `i` along `dim` is kept where `offset + i < extent`, and replaced by
     `fill` elsewhere; with `below` it is kept where `offset + i >= extent`.

@@ -1,5 +1,5 @@
-"""The call of a captured module: its arguments and results, nested as its caller has them, and
-their places in memory."""
+"""The call of a captured module: its arguments and results, nested as in the caller, and their
+places in memory."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def structure_from(spec: Any, what: str) -> Structure:
     if kind is tuple or kind is list:
         return Structure(kind.__name__, children)
     named = next((c for c in (kind, spec.context) if pytree.is_namedtuple_class(c)), None)
-    if named is not None:  # PyTorch notes the class of its own
+    if named is not None:  # PyTorch records the class itself
         return Structure("named", children, tuple(named._fields), named.__name__)
     keys = _keys(spec, len(children)) if issubclass(kind, Mapping) else None
     if keys is None:

@@ -70,7 +70,7 @@ class Measure(EdgeCosts):
                 shifted=self.groups & (self.shifted is not None),
             )
         )
-        # rows are cut into classes for shifted boxes alone
+        # rows are cut into classes only for shifted boxes
         feasible: Num = self.groups | (self.shifted is None)
         if self._has_warpgroups:
             feasible = ~self.groups | self._suits_warpgroups(edges, outputs)
@@ -86,7 +86,7 @@ class Measure(EdgeCosts):
             feasible = feasible & ok
             if edge.goal in nested or edge.goal not in first:
                 account.merge(added)
-            for _ in range(len(loops.get(edge.goal, ())) - 1):  # computed in later loops, too
+            for _ in range(len(loops.get(edge.goal, ())) - 1):  # also computed in later loops
                 account.merge(added)
             if edge.goal in first:
                 account.merge(self._once(added))

@@ -24,22 +24,23 @@ RING_STAGES = (2, 3, 4, 6, 8)
 L2 takes long to arrive."""
 GROUP_TILES = (32, 96, 192)
 """Further tile extents for warpgroups, besides powers of two from 64 on: 64 tiles of 96 columns
-keep more multiprocessors busy than 48 tiles of 128, and so do tiles of 32 columns instead of 64."""
+keep more multiprocessors busy than 48 tiles of 128, and tiles of 32 columns more than tiles of
+64."""
 DIVIDING_TILES = (160, 224)
 """Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
 nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
 GROUP_ROWS, GROUP_COLUMNS, MOST_BEYOND = 64, 8, 8
-"""The rows of an instruction of warpgroups, and the number of which its columns are a multiple. If
-a tensor has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end,
-since copies take longer for such rows."""
+"""The rows of an instruction of warpgroups, and the number that divides its columns. If a tensor
+has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end, since copies
+take longer for such rows."""
 MAX_NESTED_TILE = 256
 """The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
 """The largest tile extent along an axis of the outputs that no product has; and the least extent
 that is acceptable if only small tiles divide the axis (70000 is 4375 times 16)."""
 MAX_SUMMED_TILE, MAX_SUMMED_STEPS = 8192, 16
-"""The largest tile extent along an axis that is summed, and the number of steps beyond which it
-exceeds 512: the blocks must have enough in flight to keep device memory busy."""
+"""The largest tile extent along an axis that is summed, and the number of steps that an axis must
+have for extents above 512: the blocks must have enough in flight to keep device memory busy."""
 MAX_TWICE_TILE, FEWEST_TWICE_STEPS = 16384, 4
 """The largest tile extent and the fewest steps along rows that are read twice: fewer bytes in
 flight take longer (softmax of 65,536 columns on an H200 in 4, 8, 16 and 32 steps, with four slots:
@@ -123,7 +124,7 @@ class Columns:
         return ok
 
     def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:
-        """Return the choices at which all of these tensors can be tiled."""
+        """Return the choices for which all of these tensors can be tiled."""
         ok = np.ones(self.count, dtype=bool)
         for dims in tensors:
             ok &= self.wide(a for dim in dims for a in dim) <= MAX_WIDE_DIMS
@@ -263,7 +264,7 @@ def _for_warpgroups(
         # the largest extents are worth it even if the last tile is cut short (1088 rows: 9 of 128)
         large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}
         tiles = (*GROUP_TILES, *sorted(large))
-        cut = axis in use.free and axis not in use.mixed  # axes that are summed too stay whole
+        cut = axis in use.free and axis not in use.mixed  # axes that are also summed stay whole
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]

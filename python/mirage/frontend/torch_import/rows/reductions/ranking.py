@@ -57,7 +57,7 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     here = b.reshape(rank, (*rank.shape[:-1], 1, size))
     has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
     places = b.binary(BinaryFn.KEEP, has, b.typed(iota(b, (size,), 0), DType.F32))
-    # the maximum is known to be no larger than the largest place, which a sum is not
+    # unlike a sum, the maximum is known to be at most the largest place
     places = b.typed(b.reduced(ReduceFn.MAX, places, (-1,), False), DType.I64)
     if count == size and line.dtype.is_integer and is_moved_by_formulas(b, line):
         values = elements_along(b, line, len(line.shape) - 1, places)
@@ -70,7 +70,7 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
 
 
 def _line(b: Lowering, x: Value) -> Value:
-    """Return ``x``, or a tensor that compares alike: integers become floats if these represent them
+    """Return ``x``, or a tensor with the same order: integers become floats if these represent them
     (kernels compute with floats), and otherwise have the type of their sums."""
     if not x.dtype.is_integer:
         return x
@@ -219,7 +219,7 @@ def _histogram(b: Lowering, c: Call) -> Value:
         begin, end = (_edges(b, number, bins, width, int(low), next_) for next_ in (0, 1))
         from_ = b.binary(BinaryFn.LE, _column(b, begin, line.dtype), line)
         last = b.combine(BinaryFn.EQ, number, bins - 1)
-        end = b.binary(BinaryFn.ADD, end, b.typed(last, DType.I64))  # it has the limit too
+        end = b.binary(BinaryFn.ADD, end, b.typed(last, DType.I64))  # it includes the limit
         below = b.binary(BinaryFn.LT, line, _column(b, end, line.dtype))
         hit = b.binary(BinaryFn.AND, from_, below)
     return b.reduced(ReduceFn.SUM, b.typed(hit, DType.F32), (-1,), False)
