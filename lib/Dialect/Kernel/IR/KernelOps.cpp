@@ -194,6 +194,12 @@ LogicalResult IntegerCumulateOp::verify() {
   return verifyElementType(*this, elementOf(getInput()));
 }
 
+LogicalResult ArgsortOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  return verifyElementType(*this, IntegerType::get(getContext(), 64));
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from mirage.semantics.numbers import nearest
 from mirage.semantics.ops.op import NamedRows
+from mirage.semantics.orders import Argsort
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BINARY, BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -103,7 +104,7 @@ def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
 def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
     """Return the range that follows from the ranges of the operands, whatever the type holds."""
     match op:
-        case Iota():
+        case Iota() | Argsort():
             return (0, max(result.shape[op.dim] - 1, 0))
         case Elementwise(cuts=True):
             half = 1 << (result.dtype.bits - 1)

@@ -10,6 +10,7 @@ from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
+from mirage.semantics.orders import Argsort
 from mirage.semantics.picked_elements import along_one_dimension, indexed_dims, reversed_dims
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, CumulateFn, DType, ReduceFn, conversion
@@ -259,6 +260,11 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         w.cast(result, op.result)
 
 
+def _argsort(w: _Writer, op: Argsort) -> None:
+    how: Arguments = (("stable", True), ("dim", op.dim), ("descending", op.descending))
+    w.call("argsort.stable", w.computable(op), op.result, how)
+
+
 def _slice(w: _Writer, op: Slice) -> None:
     value = op.operands[0]
     cut = [
@@ -330,6 +336,7 @@ _RULES: dict[type[Op], Callable[..., None]] = {
     Matmul: lambda w, op: w.typed(op, "matmul.default"),
     Reduce: _reduce,
     Cumulate: _cumulate,
+    Argsort: _argsort,
     Transpose: _transpose,
     Reshape: _reshape,
     Broadcast: _broadcast,
