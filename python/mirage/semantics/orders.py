@@ -24,8 +24,8 @@ from mirage.semantics.scalar import Array, DType
 
 @dataclass(frozen=True, eq=False)
 class Argsort(Boundary):
-    """The places along ``dim`` of the elements of each line, in ascending or ``descending`` order.
-    Equal elements keep their order, and NaN is larger than all numbers."""
+    """The places along ``dim`` of the elements of each line, in ascending or ``descending`` order,
+    or the first of these. Equal elements keep their order, and NaN is larger than all numbers."""
 
     dim: int
     descending: bool = False
@@ -40,15 +40,17 @@ class Argsort(Boundary):
         return f"argsort({xs}; {self.dim}, {self.descending})"
 
     def result_type(self, b: Builder) -> TensorType:
-        return _result_type(self.operands[0], self.dim)
+        sizes = self.result.shape[self.dim : self.dim + 1]
+        return _result_type(self.operands[0], self.dim, *sizes)
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
     ) -> Planes:
-        return (_in_order(xs[0], self.dim + lead, self.descending),)
+        first = range(shape[self.dim])
+        return (_in_order(xs[0], self.dim + lead, self.descending).take(first, self.dim + lead),)
 
     def made(self, region: Region) -> Region:
-        return tuple(None if d == self.dim else r for d, r in enumerate(region))
+        return _whole_lines(region, self.dim)
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return (self.made(region),)
@@ -82,14 +84,27 @@ class TileArgsort(Cumulation):
     def along(self) -> int:
         return self.dim
 
+    def made(self, region: Region) -> Region:
+        return _whole_lines(region, self.dim)
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (self.made(region),)
+
     def written(self, xs: Sequence[str]) -> str:
         return called(f"argsort{self.dim}", xs)
 
 
-def _result_type(x: Value, dim: int) -> TensorType:
+def _whole_lines(region: Region, dim: int) -> Region:
+    return tuple(None if d == dim else r for d, r in enumerate(region))
+
+
+def _result_type(x: Value, dim: int, count: int | None = None) -> TensorType:
     if not 0 <= dim < len(x.shape):
         raise ShapeError(f"expected a dimension of {x.type}, got {dim}")
-    return TensorType(x.shape, DType.I64)
+    count = x.shape[dim] if count is None else count
+    if count > x.shape[dim]:
+        raise ShapeError(f"expected at most {x.shape[dim]} places, got {count}")
+    return TensorType((*x.shape[:dim], count, *x.shape[dim + 1 :]), DType.I64)
 
 
 def _in_order(x: Planes, axis: int, descending: bool) -> Array:
@@ -102,8 +117,11 @@ def _in_order(x: Planes, axis: int, descending: bool) -> Array:
     return last - np.flip(np.argsort(np.flip(x[0], axis), axis, kind="stable"), axis)
 
 
-def argsort(b: Builder, x: Value, dim: int, *, descending: bool = False) -> Value:
-    """Emit the places of the elements of each line of ``x`` along ``dim``, in order."""
-    op = Argsort((x,), (Value(_result_type(x, dim)),), dim, descending)
+def argsort(
+    b: Builder, x: Value, dim: int, count: int | None = None, *, descending: bool = False
+) -> Value:
+    """Emit the places of the elements of each line of ``x`` along ``dim``, in order, or the first
+    ``count`` of them."""
+    op = Argsort((x,), (Value(_result_type(x, dim, count)),), dim, descending)
     b.ops.append(op)
     return op.result

@@ -195,7 +195,11 @@ LogicalResult IntegerCumulateOp::verify() {
 }
 
 LogicalResult ArgsortOp::verify() {
-  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+  Shape shape(shapeOf(getInput())), result(shapeOf(getResult()));
+  size_t dim = getDim();
+  if (dim < std::min(shape.size(), result.size()) && result[dim] < shape[dim])
+    shape[dim] = result[dim];
+  if (failed(verifyCumulate(*this, shape, dim, result)))
     return failure();
   return verifyElementType(*this, IntegerType::get(getContext(), 64));
 }

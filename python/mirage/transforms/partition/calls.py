@@ -262,7 +262,12 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
 
 def _argsort(w: _Writer, op: Argsort) -> None:
     how: Arguments = (("stable", True), ("dim", op.dim), ("descending", op.descending))
-    w.call("argsort.stable", w.computable(op), op.result, how)
+    places = Value(TensorType(op.operands[0].shape, DType.I64))
+    whole = places.type == op.result.type
+    w.call("argsort.stable", w.computable(op), op.result if whole else places, how)
+    if not whole:
+        part: Arguments = (("dim", op.dim), ("start", 0), ("length", op.result.shape[op.dim]))
+        w.call("narrow.default", (places,), op.result, part)
 
 
 def _slice(w: _Writer, op: Slice) -> None:

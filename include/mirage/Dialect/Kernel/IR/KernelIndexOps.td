@@ -123,10 +123,11 @@ def Kernel_ArgsortOp : Kernel_TensorOp<"argsort"> {
   let description = [{
     Element `i` of a line of the result along `dim` is the index of the line's element of
     rank `i` in ascending order, or with `descending` in descending order. Equal elements
-    keep their order, and NaN is larger than all numbers. A kernel of its own computes it.
+    keep their order, and NaN is larger than all numbers. The result may have the first
+    places of each line only. A kernel of its own computes it.
 
     ```mlir
-    %p = kernel.argsort descending %x dim 1 : (tensor<4x512xf16>) -> tensor<4x512xi64>
+    %p = kernel.argsort descending %x dim 1 : (tensor<4x512xf16>) -> tensor<4x8xi64>
     ```
   }];
   let arguments = (ins AnyRankedTensor:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,

@@ -54,7 +54,7 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     size = x.shape[dim]
     count = size if count is None else count
     if _is_sorted(b, x, size):
-        places = b.cut(argsort(b, x, dim, descending=descending), dim, 0, count)
+        places = argsort(b, x, dim, count, descending=descending)
         found = [elements_along(b, x, dim, places), places]
         b.orders[places] = x, dim, found[0]
         return found
@@ -83,7 +83,7 @@ def _is_sorted(b: Lowering, x: Value, size: int) -> bool:
     """Return whether lines of ``size`` elements are sorted, rather than ranked by pairs, which
     programs without calls keep: proofs know them."""
     many = x.type.size * size > FEW_PAIRS and size <= MOST_IN_LINE
-    return many and is_moved_by_formulas(b, x) and x.dtype is not DType.I1
+    return many and not b.sized and is_moved_by_formulas(b, x) and x.dtype is not DType.I1
 
 
 def _line(b: Lowering, x: Value) -> Value:
