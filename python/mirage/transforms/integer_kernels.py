@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import chain
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.integer_formula import LOAD, Formula
 from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
 from mirage.semantics.integers import Integers, MapIntegers, held
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.orders import Argsort
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     BlockGraph,

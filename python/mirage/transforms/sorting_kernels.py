@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
-from mirage.semantics.orders import Argsort, TileArgsort
+from mirage.semantics.argsort import Argsort, TileArgsort
+from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import BlockGraph, Cast, Launch, Load, Op, Output, Schedule
-from mirage.semantics.ops.op import TensorType, Value
 from mirage.transforms.integer_reductions import Cut, grid_of, padded
 
 LONGEST = 4096

@@ -132,7 +132,7 @@ class Padding:
             elif isinstance(op, Elementwise) and op.zeros is Zeros.ANY:
                 taint[d] = {mark for mark in taint[d] if not self._other_is_zero(op, d, mark)}
         self._lowered(op)
-        if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
+        if op.function is UnaryFn.EXP:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
         if not isinstance(op, Elementwise):

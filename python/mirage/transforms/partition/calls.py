@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.builder import promote
 from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
 from mirage.semantics.numbers import Number, nearest
 from mirage.semantics.ops.cumulation import NOTHING
-from mirage.semantics.orders import Argsort
 from mirage.semantics.picked_elements import along_one_dimension, indexed_dims, reversed_dims
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, CumulateFn, DType, ReduceFn, conversion

@@ -91,7 +91,7 @@ class LaunchAnalysis:
     def _terms(self, op: Op) -> Terms:
         if isinstance(op, Load):
             return self.loading.terms(op, self.loop)
-        if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
+        if op.function is UnaryFn.EXP:
             (x,) = op.operands
             if not self.rules.terms(x):
                 return {} if op in self.skipped else self._exp(op, x)

@@ -3,7 +3,7 @@
 The rank of an element is the number of elements that precede it: a count of comparisons, one for
 each pair. The element with rank ``r`` is the sum over all elements that have this rank, of which
 there is exactly one. So an order consists of comparisons and sums, and nothing is stored by index.
-Many long lines are sorted (:mod:`mirage.semantics.orders`), and their elements looked up.
+Many long lines are sorted (:mod:`mirage.semantics.argsort`), and their elements looked up.
 Equal elements keep their order: ``sort(stable=True)`` promises this, and it is one of the results
 that ``topk`` and other sorts may give. NaN is larger than any number.
 """
@@ -18,8 +18,8 @@ from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.indexing import elements_along
 from mirage.frontend.torch_import.rows.movement.several_indices import is_moved_by_formulas
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
+from mirage.semantics.argsort import argsort
 from mirage.semantics.builder import normalize_dims
-from mirage.semantics.orders import argsort
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Elementwise, Value, View

@@ -36,6 +36,10 @@ class Argsort(Boundary):
     def only_reads(self) -> bool:
         return True
 
+    @property
+    def indices_below(self) -> int:
+        return self.operands[0].shape[self.dim]
+
     def says(self, xs: str) -> str:
         return f"argsort({xs}; {self.dim}, {self.descending})"
 
@@ -61,7 +65,7 @@ class Argsort(Boundary):
 
 @dataclass(frozen=True, eq=False)
 class TileArgsort(Cumulation):
-    """The same of a tile, which has whole lines."""
+    """The places of the elements of a tile, which has whole lines."""
 
     dim: int
     descending: bool = False
