@@ -97,7 +97,7 @@ class LaunchAnalysis:
                 return {} if op in self.skipped else self._exp(op, x)
         return self.rules.result(op, self.loops)
 
-    def _exp(self, op: Unary, x: Value) -> Terms:
+    def _exp(self, op: Op, x: Value) -> Terms:
         found = self.recomputed.find(op, self.loops)
         if found is None:
             axes, dims = self.axes[op.result], tuple(range(len(x.shape)))
