@@ -65,7 +65,7 @@ CLASS_TESTS = {
     "pipeline": 3,
     "search": 26,
     "semantics": 52,
-    "transforms": 66,
+    "transforms": 67,
     "verify": 77,
 }
 """Places that ask whether an op is of one class, by package; entries of tables are such places. An

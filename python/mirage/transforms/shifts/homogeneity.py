@@ -91,13 +91,13 @@ class LaunchAnalysis:
     def _terms(self, op: Op) -> Terms:
         if isinstance(op, Load):
             return self.loading.terms(op, self.loop)
-        if op.function is UnaryFn.EXP:
+        if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
             (x,) = op.operands
             if not self.rules.terms(x):
                 return {} if op in self.skipped else self._exp(op, x)
         return self.rules.result(op, self.loops)
 
-    def _exp(self, op: Op, x: Value) -> Terms:
+    def _exp(self, op: Unary, x: Value) -> Terms:
         found = self.recomputed.find(op, self.loops)
         if found is None:
             axes, dims = self.axes[op.result], tuple(range(len(x.shape)))
