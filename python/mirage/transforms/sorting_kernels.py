@@ -14,7 +14,7 @@ LONGEST = 4096
 """The most elements of a line that one block sorts."""
 TILE, COLUMNS = 512, 4
 """The elements of a tile of several lines, and the lines of one that are neighbours in memory."""
-EACH, MOST_WARPS = 4, 16
+EACH, MOST_WARPS = 4, 32
 """The elements of a thread, if there are warps for them, and the warps."""
 
 

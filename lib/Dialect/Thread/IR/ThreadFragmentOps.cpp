@@ -336,6 +336,10 @@ scratchEffects(OpT op,
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 void ReduceOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void IntegersOp::getEffects(Effects &effects) {
+  for (OpOperand &table : getTablesMutable())
+    effects.emplace_back(MemoryEffects::Read::get(), &table);
+}
 void CumulateOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ArgsortOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ReduceWarpsOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }

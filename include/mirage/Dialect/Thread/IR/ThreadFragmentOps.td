@@ -79,7 +79,8 @@ def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Thread_IntegersOp : Thread_FragmentOp<"integers", [AttrSizedOperandSegments]> {
+def Thread_IntegersOp : Thread_Op<"integers", [AttrSizedOperandSegments,
+                                  DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "exact arithmetic on integers, element by element";
   let description = [{
     The formula of `block.integers`, of operands that have the result's layout, one
@@ -95,6 +96,7 @@ def Thread_IntegersOp : Thread_FragmentOp<"integers", [AttrSizedOperandSegments]
   }];
   let arguments = (ins Variadic<Thread_FragmentType>:$inputs,
                        Variadic<Thread_GlobalMemRef>:$tables, StrArrayAttr:$formula);
+  let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
     $inputs (`tables` `(` $tables^ `:` type($tables) `)`)? $formula attr-dict `:`
     functional-type($inputs, $result)

@@ -177,6 +177,14 @@ def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int
     """Return the element with that rank from each line along ``dim``, and its place; ``rank`` may
     depend on the line, which keeps size 1."""
     size = x.shape[dim]
+    if _is_sorted(b, x, size):
+        wanted = rank(b.swapped(x, dim, -1))
+        if isinstance(wanted, int):
+            place = b.cut(argsort(b, x, dim, wanted + 1), dim, wanted, 1)
+        else:
+            wanted = b.typed(b.swapped(wanted, dim, -1), DType.I64)
+            place = elements_along(b, argsort(b, x, dim), dim, wanted)
+        return [elements_along(b, x, dim, place), place]
     if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED:
         raise Unsupported(f"an order of {size} elements of {x.type} is not made of pairs")
     line = _line(b, b.swapped(x, dim, -1))
