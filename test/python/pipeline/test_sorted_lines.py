@@ -39,11 +39,12 @@ def stable(x: Tensor, dim: int, descending: bool = False) -> tuple[Tensor, Tenso
 
 
 PROGRAMS: dict[str, tuple[Callable[..., tuple[Tensor, ...]], Tensor]] = {
-    "floats": (lambda x: (*stable(x, -1), *stable(x, 0, True)), numbers(5, 100)),
+    "floats": (lambda x: (*stable(x, -1), *stable(x, 0, True)), numbers(3, 40)),
     "halves": (lambda x: stable(x, 1, True), numbers(2, 33, 3).half()),
-    "integers": (lambda x: (*stable(x, -1), *stable(x, -1, True)), drawn(2, 300)),
+    "integers": (lambda x: (*stable(x, -1), *stable(x, -1, True)), drawn(2, 140)),
     "small integers": (lambda x: stable(x, 0), drawn(70, 5, dtype=torch.int8)),
-    "the largest": (lambda x: x.topk(7, -1)[:1], numbers(3, 130)[1:]),
+    "the largest": (lambda x: x.topk(7, -1)[:1], numbers(3, 70)[1:]),
+    "of one rank": (lambda x: (*x.nanmedian(-1), *x.median(0), *x.kthvalue(3)), numbers(3, 40)),
 }
 
 
@@ -53,7 +54,8 @@ def test_sorted_lines(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     program, x = PROGRAMS[name]
     found = mi.optimize(mi.from_torch(program, x, allow_fallback=True).program, OPTIONS)
     assert any(isinstance(op, Launch) for op in found.graph.ops)
-    assert not any(isinstance(op, External) for op in found.graph.ops)
+    calls = [op.target for op in found.graph.ops if isinstance(op, External)]
+    assert {"aten.narrow.default", "aten.reshape.default"}.issuperset(calls)  # views
     for one, other in zip(emulate(found, x), program(x), strict=True):
         assert one.dtype == other.dtype
         torch.testing.assert_close(one, other, rtol=0, atol=0, equal_nan=True)

@@ -182,7 +182,8 @@ def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int
         if isinstance(wanted, int):
             place = b.cut(argsort(b, x, dim, wanted + 1), dim, wanted, 1)
         else:
-            wanted = b.typed(b.swapped(wanted, dim, -1), DType.I64)
+            inside = b.combine(BinaryFn.MIN, b.swapped(wanted, dim, -1), float(size - 1))
+            wanted = b.typed(inside, DType.I64)
             place = elements_along(b, argsort(b, x, dim), dim, wanted)
         return [elements_along(b, x, dim, place), place]
     if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED:
