@@ -26,6 +26,7 @@ from mirage.mlir_io.attributes import FORMS
 from mirage.mlir_io.plain_ops import rows
 from mirage.mlir_io.text import MalformedTextError
 from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
+from mirage.semantics.argsort import argsort
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.integer_formula import Formula, read_step
@@ -95,6 +96,7 @@ def every_op() -> KernelGraph:
     total = IntegerReduce((index,), (Value(index.type),), ReduceFn.MAX, (0,))
     so_far = (CumulateFn.SUM, 0, True, True)
     b.ops.extend([total, IntegerCumulate((index,), (Value(index.type),), *so_far)])
+    argsort(b, x, 1, 3, descending=True)
     b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
     b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
     b.cumulate(CumulateFn.PROD, x, 1)
