@@ -159,15 +159,9 @@ def _chain(
     work: _Work,
     latency: Num,
     memory: tuple[Num, Num],
-<<<<<<< HEAD
 ) -> Num:
-    """Return the µs of what one block does one after the other. If nothing but products reads the
-    rings of its loop, all of that goes on side by side."""
-=======
-) -> tuple[Num, Num]:
-    """Return the µs of the sequential work of one block; and whether only products read the rings
-    of its loop, so that all of that runs in parallel."""
->>>>>>> audit
+    """Return the µs of the sequential work of one block. If nothing but products reads the
+    rings of its loop, all of that runs in parallel."""
     groups = kind.groups
     chain = latency + (work.steps + work.once) / target.clock + behind_loop(f, target)
     # half of a block's work overlaps with its waits, except that of a warpgroup that is alone
@@ -245,25 +239,12 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
-<<<<<<< HEAD
-    # the work on what was loaded last is hidden only by blocks that still load
+    # the work on the data that was loaded last is hidden only by blocks that still load
     lanes = _lanes(f, target)
     last = _last(f, kind, target, work, lanes)
     rest = rest + between_waves(f, kind, o, latency + last)
     last = behind_loads(f, kind, o, last, compute / gaps)
-    # blocks that go on load the next tile meanwhile, which device memory gives no sooner
-=======
-    if somewhere(rings):  # blocks that multiply in step also store in step, without overlap
-        at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
-        chain = chain + where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
-    # the work on the data that was loaded last is hidden only by blocks that still load
-    lanes = _lanes(f, target)
-    slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
-    ending = plus(busy, slower, lanes)
-    last = (ending / few + steps / target.clock) / f.steps + once / target.clock
-    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute / gaps
     # blocks that continue load the next tile meanwhile, but device memory is no faster
->>>>>>> audit
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
     # the first load and the last store are not hidden by the work of other blocks

@@ -35,19 +35,11 @@ it counts."""
 def memory_times(
     f: KernelFeatures, kind: Kind, target: Target, o: Occupancy, load: Num, at_end: Num
 ) -> tuple[Num, Num]:
-<<<<<<< HEAD
     """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes each.
     The bytes that are stored ``at_end``, when nothing is loaded, do not count."""
     together, streams = o.waves <= 1, kind.streams
-    # blocks that run together are in different phases: half of them wait for what they loaded
-    # outside the loop
-=======
-    """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes each;
-    ``streams`` says whether they load all of it at once."""
-    together = o.waves <= 1
     # blocks that run together are in different phases: half of them wait for their loads outside
     # the loop
->>>>>>> audit
     staged = f.shared_step * np.maximum(steps_ahead(f), 0.5)
     outside = f.load_once - f.again_once
     if not is_zero(outside):
@@ -63,13 +55,8 @@ def memory_times(
     return dram, _l2(f, kind, target, o, load) + f.pieces / (0.5 * target.l2_bytes)
 
 
-<<<<<<< HEAD
 def _l2(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy, load: Num) -> Num:
-    """Return the µs in which blocks read from L2, or in which an SM takes it in if that is
-=======
-def _l2(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> Num:
     """Return the µs in which blocks read from L2, or in which an SM receives the data if that is
->>>>>>> audit
     longer."""
     together, groups = o.waves <= 1, f.warpgroups
     split = plus(f.split_once, f.split_step, f.steps)

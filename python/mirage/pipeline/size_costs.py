@@ -23,22 +23,6 @@ FAR = 1.1
 """A class is split if its kernels take more than this factor times the best at one of its sizes."""
 
 
-<<<<<<< HEAD
-=======
-def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
-    """Return a graph of kernels, which is given for the size ``most``, for another size with the
-    same tiles: blocks without rows are left out. ``inputs`` are the numbers of the inputs that have
-    rows."""
-    rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
-    names = {v: _value_at(v, most, size) for v in rows}
-    for op in launches(graph.ops):
-        pairs = zip(op.body.params, op.operands, strict=True)
-        names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
-    changed = rename_graph(graph, names)
-    return _having(changed, {op: _launch_at(op) for op in launches(changed.ops)})
-
-
->>>>>>> audit
 def predicted_at(
     graph: KernelGraph, inputs: Collection[int], most: int, size: int, target: Target
 ) -> CostReport | None:

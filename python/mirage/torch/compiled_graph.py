@@ -95,12 +95,7 @@ class CompiledGraph:
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile
-<<<<<<< HEAD
         if program is None or not self._fits(inputs):
-=======
-        if program is None or (self.updates and self._overlap(inputs)):
-            # nothing to call, or inputs that cannot be distinguished
->>>>>>> audit
             return self.module.forward(*inputs)
         if program is not self._called:
             if captures():

@@ -49,20 +49,12 @@ RELIEF = 0.9
 """The least share of a smaller part's time, without reads that it saves, that a larger part of the
 same value takes."""
 NEARLY, NEARLY_LATE = 0.99, 0.97
-<<<<<<< HEAD
-"""The search drops plans whose bounds are no better than this share of the best one, always and
-after half of the plans that it may examine. Predictions are not as exact as that."""
-ENOUGH = 0.45
-"""After this many kernels for each plan that it may examine, the search accepts a plan that is
-still the best one at the next smaller doubt."""
-=======
 """The search drops plans whose bounds are no better than this share of the best one: the first
 number holds always, the second one after half of the plans that it may examine. Predictions are not
 more exact than that."""
-ENOUGH = 0.4
+ENOUGH = 0.45
 """After this many kernels per plan that it may examine, the search accepts a plan that is still the
 best one at the next smaller doubt."""
->>>>>>> audit
 WORTH_KNOWING = 1.5
 """The search solves all parts of a proposal that takes at most this multiple of the best plan:
 kernels of the best one may spill once they are compiled (normalized rows of 65,536 elements)."""
