@@ -41,6 +41,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]]]]
     "conjugates after a write": (lambda a: (a.mul_(2), a.conj()), lambda: (z(),)),
     "an input that is a conjugate": (lambda a: (a.t(), a.real, a * 2), lambda: (z().conj(),)),
     "numbers": (lambda a: (a * (1 + 2j) / 2j, 1 - a, a * 3j + 2), lambda: (z(),)),
+    "conversions": (lambda a: (a.cfloat(), a.cdouble(), a.half().cfloat() * 2), lambda: (x(),)),
     "a store": (stored, lambda: (z(), z())),
     "a store to a conjugate": (stored, lambda: (z().conj(), z())),
     "a store to other strides": (stored, lambda: (z().t(), z().t())),
