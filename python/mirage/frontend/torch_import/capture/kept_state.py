@@ -6,7 +6,7 @@ before the op that ends it. What comes after it would run in that region.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ _KINDS = ("cpu", "cuda")
 
 
 @contextmanager
-def kept_state() -> Iterator[None]:
+def kept_state() -> Generator[None]:
     """Leave PyTorch's state as it was, if an error occurs."""
     transforms = _functorch.get_dynamic_layer_stack_depth()
     gradients = torch.is_grad_enabled()
