@@ -15,14 +15,15 @@ products with them. A row is what the leading dimensions select; nothing is deri
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, replace
 
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands
-from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import Contraction, KernelGraph, Op, Value, View
 from mirage.verify.normal_form.certainty import Certain
+from mirage.verify.normal_form.empty_rows import EmptyRows, is_identity, same_rank
 
 _Makers = Mapping[Value, Op]
 
@@ -105,7 +106,7 @@ class _Guards:
                 self.finite.add(op.result)
         for op in graph.ops:  # the same in other shapes, and plus zero
             summed = op.function is BinaryFn.ADD and any(map(self.is_zero, op.operands))
-            same = summed or isinstance(op, View) or _is_identity(op)
+            same = summed or isinstance(op, View) or is_identity(op)
             if same and any(v in self.finite for v in op.operands):
                 self.finite.update(op.results)
 
@@ -124,9 +125,11 @@ class _Guards:
         if shift not in self.finite or len(x.shape) != len(op.result.shape):
             return None
         for m in self._before(op):
-            rows = _Rows.of(m, self)
-            if rows is not None and x in rows.carried({m}):
-                return (difference, m) if self._only_multiplies(op.result, rows) else None
+            found = _Maximum.of(m, self)
+            if found is not None and x in found.rows.carried({m}):
+                zero = found.rows.zeros(set(), found.below, self.finite)
+                multiplies = self._only_multiplies(op.result, found.rows, zero)
+                return (difference, m) if multiplies else None
         return None
 
     def _before(self, op: Op) -> list[Value]:
@@ -134,16 +137,15 @@ class _Guards:
         known = {v for each in self.graph.ops[: self.graph.ops.index(op)] for v in each.results}
         return [m for m, shift in self.shifts.items() if shift in known]
 
-    def _only_multiplies(self, x: Value, rows: _Rows) -> bool:
-        zero = rows.zeros()
+    def _only_multiplies(self, x: Value, rows: EmptyRows, zero: Set[Value]) -> bool:
         for op in self.graph.ops:
             if x not in op.operands:
                 continue
             if rows.carries(op):
-                if not self._only_multiplies(op.result, rows):
+                if not self._only_multiplies(op.result, rows, zero):
                     return False
                 continue
-            product = op.function is BinaryFn.MUL and _same_rank(op, x)
+            product = op.function is BinaryFn.MUL and same_rank(op, x)
             others = [v for v in op.operands if v is not x]
             if not product or not rows.is_beside(op.result):
                 return False
@@ -161,97 +163,43 @@ class _Guards:
         return ops[-1].result
 
 
-class _Rows:
-    """What is known of rows whose maximum ``m`` is minus infinity. A value that is beside them has
-    their leading dimensions, and perhaps one more; what is known holds for all its elements in a
-    row."""
+@dataclass(frozen=True)
+class _Maximum:
+    """A maximum of rows: the values ``below`` it are minus infinity where it is."""
 
-    def __init__(self, lead: tuple[int, ...], below: set[Value], guards: _Guards) -> None:
-        self.lead, self.below, self.guards = lead, below, guards
+    rows: EmptyRows
+    below: Set[Value]
 
     @classmethod
-    def of(cls, m: Value, guards: _Guards) -> _Rows | None:
-        """Find the values of which ``m`` is the maximum: they are minus infinity where it is."""
-        over = _over(m, guards.makers)
-        if not over:
+    def of(cls, m: Value, guards: _Guards) -> _Maximum | None:
+        lead = _lead(m, guards.makers)
+        if not lead:
             return None
-        rows = cls(over, {m}, guards)
-        pending = [m]
+        rows = EmptyRows(guards.graph, lead, guards.certain)
+        below, pending = {m}, [m]
         while pending:
             op = guards.makers.get(pending.pop())
-            if op is None or not rows.is_maximum(op):
+            if op is None or not _is_maximum(op, rows):
                 continue
             for x in op.operands:
                 if _number(x, guards.makers) != -math.inf:
-                    rows.below.add(x)
+                    below.add(x)
                     pending.append(x)
-        return rows if all(map(rows.is_beside, rows.below)) else None
-
-    def is_maximum(self, op: Op) -> bool:
-        """Return whether all elements of a row of the operands are among those of which the
-        result's elements are the maxima."""
-        if isinstance(op, Contraction):
-            (x, *_) = op.operands
-            return op.function is ReduceFn.MAX and op.over == ((len(x.shape) - 1,),)
-        if op.function is BinaryFn.MAX:
-            return all(_is_number(x) or _same_rank(op, x) for x in op.operands)
-        return self.carries(op) and (not isinstance(op, View) or op.whole)
-
-    def is_beside(self, x: Value) -> bool:
-        return self.lead in (x.shape, x.shape[:-1])
-
-    def carries(self, op: Op) -> bool:
-        """Return whether an op gives each row elements of the same row."""
-        if not all(map(self.is_beside, (*op.operands, *op.results))):
-            return False
-        if not isinstance(op, View):
-            return _is_identity(op) and _same_rank(op, op.operands[0])
-        dims = op.source_dims()
-        return dims is not None and all(n == 1 or dims.get(d) == d for d, n in enumerate(self.lead))
-
-    def carried(self, some: set[Value]) -> set[Value]:
-        """Return these values and what others have their elements, row by row."""
-        found = set(some)
-        for op in self.guards.graph.ops:
-            if len(op.operands) == 1 and op.operands[0] in found and self.carries(op):
-                found.update(op.results)
-        return found
-
-    def zeros(self) -> set[Value]:
-        """Return the values that are zero (or not defined) in such rows."""
-        least, zero = self.carried(self.below), set[Value]()
-        for op in self.guards.graph.ops:
-            beside = len(op.results) == 1 and self.is_beside(op.result)
-            if beside and self._vanishes(op, least, zero):
-                zero.add(op.result)
-        return zero
-
-    def is_zero(self, x: Value, op: Op, zero: set[Value]) -> bool:
-        """Return whether an operand of an op is zero in such rows of the result."""
-        return (x in zero and _same_rank(op, x)) or self.guards.is_zero(x)
-
-    def _vanishes(self, op: Op, least: set[Value], zero: set[Value]) -> bool:
-        fn = op.function
-        if fn is UnaryFn.EXP:
-            made = self.guards.makers.get(op.operands[0])
-            if made is None or made.function is not BinaryFn.SUB:
-                return False
-            x, shift = made.operands
-            return x in least and _same_rank(made, x) and shift in self.guards.finite
-        if isinstance(op, Contraction):
-            first = op.operands[0]
-            inner = op.sums and op.over[0] == (len(first.shape) - 1,)
-            return inner and self.is_zero(first, op, zero)
-        if fn is BinaryFn.MUL:
-            return any(self.is_zero(x, op, zero) for x in op.operands)
-        if fn in (BinaryFn.ADD, BinaryFn.SUB):
-            return all(self.is_zero(x, op, zero) for x in op.operands)
-        if fn is BinaryFn.DIV or fn is UnaryFn.NEG:
-            return self.is_zero(op.operands[0], op, zero)
-        return self.carries(op) and op.operands[0] in zero
+        return cls(rows, below) if all(map(rows.is_beside, below)) else None
 
 
-def _over(m: Value, makers: _Makers) -> tuple[int, ...]:
+def _is_maximum(op: Op, rows: EmptyRows) -> bool:
+    """Return whether all elements of a row of the operands are among those of which the result's
+    elements are the maxima."""
+    if isinstance(op, Contraction):
+        (x, *_) = op.operands
+        return op.function is ReduceFn.MAX and op.over == ((len(x.shape) - 1,),)
+    if op.function is BinaryFn.MAX:
+        return all(not x.shape or same_rank(op, x) for x in op.operands)
+    return rows.carries(op) and (not isinstance(op, View) or op.whole)
+
+
+def _lead(m: Value, makers: _Makers) -> tuple[int, ...]:
     """Return the leading dimensions of the rows of which ``m`` is a maximum; none if it is none."""
     pending, seen = [m], set[Value]()
     while pending:
@@ -262,18 +210,6 @@ def _over(m: Value, makers: _Makers) -> tuple[int, ...]:
         seen.add(x)
         if isinstance(op, Contraction):
             return op.operands[0].shape[:-1] if op.function is ReduceFn.MAX else ()
-        if op.function is BinaryFn.MAX or isinstance(op, View) or _is_identity(op):
+        if op.function is BinaryFn.MAX or isinstance(op, View) or is_identity(op):
             pending += op.operands
     return ()
-
-
-def _is_identity(op: Op) -> bool:
-    return isinstance(op, Elementwise) and op.identity
-
-
-def _is_number(x: Value) -> bool:
-    return not x.shape
-
-
-def _same_rank(op: Op, x: Value) -> bool:
-    return len(x.shape) == len(op.result.shape)
