@@ -10,6 +10,8 @@ from written.pairs import Pair
 
 Tensor = torch.Tensor
 ROWS, SERIES = "6x4", "6"
+DIGITS = torch.arange(-100, 100, 10).view(4, 5).to(torch.int8)
+SCALES = torch.tensor([0.1, 0.07, 0.3, 0.011, 0.9])
 
 
 def angles(base: float, width: int = 8) -> Tensor:
@@ -68,4 +70,6 @@ TABLES_RIGHT = [
     Pair("powers times a constant", SERIES, lambda x: 0.3 * by_steps(x),
         lambda x: x * (0.3 * 0.9 ** torch.arange(6).float())),
     Pair("a matrix of powers", "4x6", averaged, lambda x: x @ (0.1 * powers()).mT),
+    Pair("weights of 8 bits that are scaled later", ROWS, lambda x: x @ ((DIGITS - 3.0) * SCALES),
+        lambda x: (x @ DIGITS.float() - 3.0 * x.sum(-1, keepdim=True)) * SCALES, False),
 ]  # fmt: skip
