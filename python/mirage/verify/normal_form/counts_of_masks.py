@@ -58,7 +58,7 @@ class _Counts:
             x = op.operands[0]
         return x
 
-    def total(self, x: Value) -> Op | None:
+    def total(self, x: Value) -> Contraction | None:
         """Return the op that counts true elements over the last dimensions, of which ``x`` is the
         result in another type or shape; None if ``x`` is no count."""
         while (op := self.makers.get(x)) is not None and (isinstance(op, View) or is_identity(op)):

@@ -211,8 +211,8 @@ def _with_free_values(
     tested = any(e.name == AT_REAL_SIZES and e.holds is True for e in verdict.evidence)
 
     def are_equal(first: KernelGraph, second: KernelGraph) -> bool:
-        written = (normalize(g, Depth.EXPONENTIALS) for g in (first, second))
-        return compare_exactly(*written, rng).proved
+        one, other = (normalize(g, Depth.EXPONENTIALS) for g in (first, second))
+        return compare_exactly(one, other, rng).proved
 
     for freed in with_free_values(decompose(reference), decompose(candidate), are_equal):
         first, second = freed.pair
