@@ -1,5 +1,5 @@
 """Products of sums with minus infinity: attention in tiles by powers of two, whose running maximum
-starts there, and scores that are scaled under a mask."""
+starts there, and in a ring; and scores that are scaled under a mask."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from written.pairs import Pair
@@ -34,6 +35,25 @@ def in_tiles(
             sums = sums * again + weights @ v[:, at : at + tile]
             most = now
         return sums / total
+
+    return program
+
+
+def in_ring(*, turned: bool = False) -> Callable[..., Tensor]:
+    """Attention to parts of the keys, whose results are joined by their log-sum-exps."""
+
+    def program(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        result, total = torch.zeros(2, 8, 16), torch.full((2, 8, 1), -INF)
+        for at in range(0, 12, 4):
+            scores = q @ k[:, at : at + 4].mT * 0.25
+            part, of_part = scores.softmax(-1) @ v[:, at : at + 4], scores.logsumexp(-1, True)
+            if at == 0:
+                result, total = part, of_part
+                continue
+            more = of_part - total
+            result = result - torch.sigmoid(more) * (result - part)
+            total = total - F.logsigmoid(more if turned else -more)
+        return result
 
     return program
 
@@ -72,6 +92,7 @@ INFINITE_RIGHT = [
     Pair("tiles by powers of two", QKV, attention, in_tiles(torch.exp2, 0.25 * LOG2E)),
     Pair("tiles, scaled later", QKV, attention,
          in_tiles(lambda x: torch.exp2(x * (0.25 * LOG2E)), 1.0, 5)),
+    Pair("in a ring", QKV, attention, in_ring()),
     Pair("tiles that may be empty", "4x12 4x12:b 12x5", seen, seen_in_tiles),
     Pair("scaled under a mask", MASKED, lambda x, m, c: torch.exp2((masked(x, m) - c) * 0.5),
          lambda x, m, c: torch.exp2(masked(x * 0.5, m) - c * 0.5)),
@@ -80,6 +101,7 @@ INFINITE_RIGHT = [
 INFINITE_WRONG = [
     Pair("tiles by powers of another number", QKV, attention, in_tiles(torch.exp2, 0.25)),
     Pair("tiles by powers of nearly two", QKV, attention, in_tiles(torch.exp2, 0.25 * 1.4427)),
+    Pair("in a ring that turns around", QKV, attention, in_ring(turned=True)),
     Pair("tiles that may be empty, rescaled otherwise", "4x12 4x12:b 12x5", seen,
          lambda x, m, v: seen_in_tiles(x, m, v, late=True)),
     Pair("a part scaled", MASKED, lambda x, m, c: torch.exp((masked(x, m) - c) * 0.5),
