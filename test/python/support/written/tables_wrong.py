@@ -12,6 +12,7 @@ from written.tables_right import (
     ROWS,
     SCALES,
     SERIES,
+    TURN,
     angles,
     averaged,
     by_logarithm,
@@ -52,4 +53,6 @@ TABLES_WRONG = [
     Pair("weights of 8 bits, one rounded otherwise", ROWS,
         lambda x: x @ (DIGITS * SCALES + 1e-5 * (DIGITS == -50)),
         lambda x: (x @ DIGITS.float()) * SCALES, False),
+    Pair("a matrix and nearly its elements", "5x2", lambda x: x @ TURN.mT, lambda x: torch.stack(
+        [0.29 * x[:, 0] - 0.147 * x[:, 1], 0.51491 * x[:, 1] - 0.1 * x[:, 0]], 1), False),
 ]  # fmt: skip
