@@ -52,7 +52,10 @@ class EmptyRows:
         makers = self.certain.makers
 
         def shifted(op: Op) -> bool:
-            """Return whether an op takes the exponential of minus infinity less a number."""
+            """Return whether an op takes the exponential of minus infinity, or of that less a
+            number."""
+            if op.operands[0] in least:
+                return True
             made = makers.get(op.operands[0])
             if made is None or made.function is not BinaryFn.SUB:
                 return False

@@ -67,6 +67,11 @@ def with_finite_maxima(graph: KernelGraph) -> KernelGraph:
     return graph
 
 
+def finite_numbers(graph: KernelGraph) -> set[Value]:
+    """Return the values that replace a number by zero where it is infinite."""
+    return _Guards(graph).finite
+
+
 def _with_one_less(graph: KernelGraph) -> KernelGraph | None:
     """Change one factor. What is known of the program is derived again afterwards: two factors
     might each be zero for the other's sake."""
