@@ -268,14 +268,21 @@ class _Known(Certain):
     def power_by_logarithm(self, op: Op) -> Rule | None:
         """Write ``e^(c log(x))`` as ``x^c`` if this is made of roots: ``x`` is positive wherever
         its logarithm is defined."""
-        made = self.makers.get(op.operands[0])
-        if made is None or made.function is not BinaryFn.MUL:
-            return None
-        for factor, x in (made.operands, made.operands[::-1]):
-            logarithm = self.makers.get(x)
-            if logarithm is not None and logarithm.function is UnaryFn.LOG:
-                (inside,) = logarithm.operands
-                return self.power(inside, self.number(factor)) if inside.shape == x.shape else None
+        x, factor = op.operands[0], Fraction(1)
+        while (made := self.makers.get(x)) is not None:
+            if made.function is UnaryFn.LOG:
+                same = made.operands[0].shape == op.result.shape
+                return self.power(made.operands[0], factor) if same else None
+            if made.function not in (BinaryFn.MUL, BinaryFn.DIV):
+                break
+            number = self.number(made.operands[1])
+            if made.function is BinaryFn.MUL and number is None:
+                x, number = made.operands[1], self.number(made.operands[0])
+            else:
+                x = made.operands[0]
+            if not number:
+                break
+            factor = factor * number if made.function is BinaryFn.MUL else factor / number
         return None
 
     def power(self, x: Value, exponent: Fraction | None) -> Rule | None:

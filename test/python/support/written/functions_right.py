@@ -188,4 +188,6 @@ SAME_FUNCTIONS: list[Pair] = [
          lambda x: torch.exp(0.75 * torch.log(positive(x))), False),
     Pair("entropy of what is positive", ONE, lambda x: torch.special.entr(positive(x)),
          lambda x: -positive(x) * torch.log(positive(x))),
+    Pair("power by a logarithm to base 2", ONE, lambda x: positive(x) ** 0.75,
+         lambda x: torch.exp2(0.75 * torch.log2(positive(x))), False),
 ]  # fmt: skip
