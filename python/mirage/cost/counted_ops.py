@@ -34,6 +34,9 @@ from mirage.semantics.ugraph import (
     no_rule,
 )
 
+ROUND = 8.0
+"""The operations of a lane that compare and exchange an element and its place."""
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -201,6 +204,7 @@ def _count(
         case Cumulation():
             rows = size / op.result.shape[op.along]
             account.cumulate(size, rows, in_loop, _across(op.result, (op.along,)))
+            account.elementwise(size * op.rounds, ROUND, 0.0, in_loop)
         case Scan():  # and the factors that rescale sums
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
