@@ -90,7 +90,7 @@ class TileArgsort(Cumulation):
 
     @property
     def rounds(self) -> int:
-        """Those of a bitonic network."""
+        """The rounds of a bitonic network."""
         bits = max(self.result.shape[self.dim] - 1, 1).bit_length()
         return bits * (bits + 1) // 2
 
