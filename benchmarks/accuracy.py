@@ -27,7 +27,7 @@ class Errors:
 
     @staticmethod
     def of(got: torch.Tensor, exact: torch.Tensor) -> Errors:
-        """NaN and infinity in ``got`` give infinite errors."""
+        """Return the errors of a result; NaN and infinity in ``got`` give infinite errors."""
         if not torch.isfinite(got).all():
             return Errors(float("inf"), float("inf"))
         difference = got.double() - exact
@@ -37,12 +37,12 @@ class Errors:
         )
 
     def worst(self, other: Errors) -> Errors:
-        """Component-wise maximum."""
+        """Return the component-wise maximum."""
         return Errors(max(self.l2, other.l2), max(self.max, other.max))
 
     def within(self, factor: float, reference: Errors, least: float = 0.0) -> bool:
         """Return whether both are at most ``factor`` times the reference's. A largest difference of
-        at most ``least`` is never too large: the largest of millions of elements is a matter of
+        at most ``least`` is always accepted: the largest of millions of elements is a matter of
         chance."""
         return self.l2 <= factor * reference.l2 and self.max <= max(factor * reference.max, least)
 
@@ -55,5 +55,5 @@ def results_of(module: Callable[..., torch.Tensor | Results], inputs: Results) -
 
 
 def exact_results(module: Callable[..., torch.Tensor | Results], inputs: Results) -> Results:
-    """The program in float64."""
+    """Return the program in float64."""
     return results_of(module, tuple(x.double() if x.is_floating_point() else x for x in inputs))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures errors of compiled kernels on activations as models have them, row by row, compared with
-those of PyTorch.
+"""Measures errors of compiled kernels on activations like those of models, row by row, compared
+with those of PyTorch.
 
     python benchmarks/activations.py compile --out build/activations
     python benchmarks/activations.py run --artifacts build/activations --out benchmarks/results
@@ -43,13 +43,13 @@ SIZES = ((8, 4096), (37, 1000), (128, 768))
 """Rows and features: a decoder's, odd ones, an encoder's."""
 OUTPUTS, HEADS, GROUPS, EPS = 512, 4, 8, 1e-5
 FLOOR = 2.0**-13
-"""A quarter of what rounding to f16 costs at most: where PyTorch's error is less, it counts as this
-when errors are compared, as the ratio of two that are nearly none says nothing."""
+"""A quarter of the largest error of rounding to f16. Smaller errors of PyTorch count as this when
+errors are compared, since the ratio of two negligible errors means nothing."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One program: ``kind`` names what is before the linear layer, if there is one."""
+    """One program: ``kind`` names the op, which may be followed by a linear layer."""
 
     kind: str
     linear: bool
@@ -63,7 +63,7 @@ class Case:
         return f"{self.kind}{end}_{self.dtype}_{self.rows}x{self.features}"
 
     def program(self) -> Callable[..., Tensor]:
-        """A function of x, then what it needs of gain, bias and weight."""
+        """A function of x and of the gain, bias and weight that it needs."""
         first = KINDS[self.kind]
         if not self.linear:
             return first
@@ -157,8 +157,8 @@ def situations(case: Case) -> Iterator[tuple[str, Inputs]]:
 def measure(
     case: Case, program: Callable[[Inputs, Inputs], Any], device: str = "cuda"
 ) -> dict[str, Any]:
-    """The worst error of a row, ours and PyTorch's on a ``device``, and where what is promised does
-    not hold. ``program`` gets the inputs, and the outputs to write."""
+    """Return the worst error of a row, ours and PyTorch's on a ``device``, and where the promised
+    bound does not hold. ``program`` gets the inputs, and the outputs to write."""
     reference = case.program()
     wrong: list[str] = []
     worst = {"ratio": 0.0, "ours": 0.0, "torch": 0.0, "situation": ""}
@@ -187,7 +187,7 @@ def measure(
 
 
 def compile_all(out: Path, only: list[str], chip: str) -> int:
-    """Artifacts of all programs; returns how many could not be made."""
+    """Compile all programs; return the number of failures."""
     import mirage as mi
 
     failed = 0
@@ -210,7 +210,7 @@ def compile_all(out: Path, only: list[str], chip: str) -> int:
 
 
 def run_all(artifacts: Path, out: Path, seconds: float) -> int:
-    """Measures the artifacts that are there; returns how many programs are wrong."""
+    """Measure the existing artifacts; return the number of wrong programs."""
     from mirage.runtime import load
     from run import environment
 

@@ -18,7 +18,8 @@ that are equal and numerically fine should be accepted.
 
 ``prepare`` needs all of mirage; ``run`` needs only Python, NumPy and ml_dtypes, and uses PyTorch if
 it is installed. A run ends after ``--seconds``; if it is started again with the same ``--out`` and
-``--seed``, it continues where it stopped. Each seed has other mutants, and ``merge`` combines them.
+``--seed``, it continues where it stopped. Different seeds give different mutants, and ``merge``
+combines them.
 
 A mutant that takes too long is noted as late, and a task whose process dies as an error; the run
 goes on without them.
@@ -79,21 +80,20 @@ from layer_attack import attack_layer, kept_layers
 from oracle.evaluator import TooMuchWork, Unsupported
 from oracle.judge import Judge
 
-CHUNK, LAYER_CHUNK = 36, 6  # mutants that a process judges at a time
-VARIANTS = 8  # variants, of one subject after the other
+CHUNK, LAYER_CHUNK = 36, 6  # mutants that are judged as one task
+VARIANTS = 8  # variants, taken from one subject after the other
 SECONDS = {False: 4.0, True: 12.0}
-"""Processor time for the mutants (variants) that are judged at a time: of what takes longer there
-are fewer."""
+"""Processor time for the mutants (variants) of one task: slow subjects get fewer of them."""
 JUDGED_SECONDS = 3.0  # for one answer of the oracle
 SHARE, VARIANT_SHARE = 0.5, 0.3  # of the catalogue's programs
 LAYER = "layer"
-WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run, where fewer do not do
+WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run if fewer are not enough
 COMMIT_FILE = "COMMIT"
-"""Written by who copies the tree to where git is not."""
-KEEP_SECONDS = 30.0  # after which a run writes what it has
+"""Written when the tree is copied to a place without git."""
+KEEP_SECONDS = 30.0  # after which a run writes its results so far
 TASK_SECONDS = 240.0
 """After which a process that is stuck ends; a mutant has less (``attack_verdicts.LONGEST``)."""
-GRACE = 20.0  # that it has at least, and at the end of a run
+GRACE = 20.0  # its least time, and that at the end of a run
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ class Task:
     """Some mutants (or variants) of a subject, by its number in the lists of :func:`_subjects`.
     ``sizes`` chooses the sizes of small ones."""
 
-    kind: str  # "small", "catalogue", "positions" (and faults of those alone) or "layer"
+    kind: str  # "small", "catalogue", "positions" (with faults of positions only) or "layer"
     number: int
     sizes: int
     seed: int
     count: int
     variants: bool
     first: int | None = None
-    """The number of the first mutant, where they are numbered."""
+    """The number of the first mutant, if mutants are numbered."""
 
 
 # ---- one process of many
@@ -134,7 +134,8 @@ def _subjects(kind: str, sizes: int, folder: Path | None) -> list[Any]:
 
 
 def _judge(subject: Subject, seed: int) -> Judge | None:
-    """The oracle for a subject; None where even one element of the reference is too much work."""
+    """Return the oracle for a subject; None if even one element of the reference is too much
+    work."""
     key = subject.name.partition("/")[0], seed
     if key not in _JUDGES:
         if len(_JUDGES) > 1:
@@ -152,7 +153,7 @@ def _judge(subject: Subject, seed: int) -> Judge | None:
 def work(
     task: Task, folder: Path | None, deadline: float
 ) -> tuple[Task, list[dict[str, Any]] | None]:
-    """The outcomes of a task; None where there was no time for all of it."""
+    """Return the outcomes of a task; None if there was not enough time for it."""
     if time.time() > deadline:
         return task, None
     found = _outcomes(task, folder, deadline)
@@ -184,7 +185,7 @@ def _outcomes(task: Task, folder: Path | None, deadline: float) -> list[dict[str
 
 
 def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None) -> list[Task]:
-    """Return the tasks of a run, in an order in which any first part has some of every kind."""
+    """Return the tasks of a run, in an order in which every prefix has some of each kind."""
     found: list[Task] = []
     there = {kind: len(_subjects(kind, 0, folder)) for kind in (CATALOGUE, SMALL, LAYER)}
     for wanted, equal, share in ((count, False, SHARE), (variants, True, VARIANT_SHARE)):
@@ -198,11 +199,11 @@ def tasks(seed: int, count: int, variants: int, layers: int, folder: Path | None
 
 
 OTHERS = 1_000_000
-"""Mutants of a subject that one seed may have; only those of the first have one fault alone."""
+"""Mutants of a subject for one seed; only those of the first seed have a single fault."""
 
 
 def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
-    """Mutants with faults of positions alone, those of low numbers first."""
+    """Mutants with faults of positions only, in the order of their numbers."""
     subjects = len(_subjects(POSITIONS, 0, folder))
     found: list[Task] = []
     for first in range(0, ceil(count / subjects), CHUNK):
@@ -214,12 +215,13 @@ def position_tasks(seed: int, count: int, folder: Path | None) -> list[Task]:
 
 
 def _of_all(kind: str, there: int, seed: int, count: float, equal: bool) -> Iterator[Task]:
-    """Mutants (or variants) of all subjects; of some, where there are fewer of them than that."""
+    """Yield mutants (or variants) of all subjects, or of some if fewer are requested than there are
+    subjects."""
     if not there or not count:
         return
     each = ceil(count / there)
     numbers = list(range(there))
-    if equal and each < VARIANTS:  # a subject is to be looked at before
+    if equal and each < VARIANTS:  # a subject is to be examined before
         each = VARIANTS
         numbers = random.Random(seed).sample(numbers, min(there, ceil(count / each)))
     for number in numbers:
@@ -227,8 +229,8 @@ def _of_all(kind: str, there: int, seed: int, count: float, equal: bool) -> Iter
 
 
 def _split(kind: str, number: int, seed: int, count: int, equal: bool) -> Iterator[Task]:
-    """Chunks of one subject: each with random numbers, and small ones with sizes, of its own;
-    chunks of a program that stays the same have other mutants each."""
+    """Yield tasks of one subject, each with different random numbers, and for small subjects with
+    different sizes. Tasks of an unchanged program have different mutants."""
     most = LAYER_CHUNK if kind == LAYER else CHUNK
     for chunk, first in enumerate(range(0, count, most)):
         own = 10_000 * seed + chunk
@@ -267,7 +269,8 @@ def begun(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def commit() -> str:
-    """The state of the repository: what a file beside a copy of it says, or git; else empty."""
+    """Return the commit of the tree, from a file next to a copy of it or from git; otherwise an
+    empty string."""
     root = HERE.parent
     copied = root / COMMIT_FILE
     if copied.exists():
@@ -306,7 +309,7 @@ def run(
     job = partial(work, folder=folder, deadline=deadline)
     for task, future in results(job, left, processes, longest):
         error = future.exception()
-        if error is not None:  # that of one task costs the others nothing, and comes once
+        if error is not None:  # an error of one task does not affect the others, and occurs once
             result["errors"].append(f"{_label(task)}: {type(error).__name__}: {error}")
             result["done"].append(_label(task))
             continue
@@ -333,7 +336,7 @@ def _processor_seconds() -> float:
 
 
 def write(path: Path, data: object, indent: int | None) -> None:
-    """Data as JSON, packed if the file's name says so."""
+    """Write data as JSON, compressed if the file's name says so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     text = (json.dumps(data, indent=indent) + "\n").encode()
@@ -342,7 +345,7 @@ def write(path: Path, data: object, indent: int | None) -> None:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A file that :func:`write` has written; its text is packed if its name says so."""
+    """Read a file that :func:`write` has written, compressed if its name says so."""
     data = path.read_bytes()
     return json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
 

@@ -1,8 +1,8 @@
-"""Runs tasks in several processes, of which any may die or get stuck: that costs its task alone.
+"""Runs tasks in several processes, any of which may die or get stuck: only its own task is lost.
 
 A process that dies takes the whole pool of :mod:`concurrent.futures` with it, so the tasks that
 were begun then are run again, each in a process of its own, and another pool takes the rest. Tasks
-are handed out a few at a time: what is begun stays short.
+are handed out a few at a time, so that few tasks have begun at any time.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 AHEAD = 2
-"""Tasks that are handed out at a time, for each process."""
+"""The number of tasks that are handed out at a time, for each process."""
 
 
 def results(
     job: Callable[[T], R], tasks: Sequence[T], processes: int, seconds: Callable[[T], float]
 ) -> Iterator[tuple[T, Future[R]]]:
-    """Yields each task with what became of it, in any order. A process whose task takes longer than
-    its ``seconds`` ends, even inside of a step that nothing else interrupts. The exception of a
-    task whose process died twice is a :class:`BrokenExecutor`."""
+    """Yield each task with its result or exception, in any order. A process whose task takes longer
+    than its ``seconds`` is ended, even inside a step that nothing else interrupts. The exception of
+    a task whose process died twice is a :class:`BrokenExecutor`."""
     waiting = deque(tasks)
     while waiting:
         lost: list[T] = []
@@ -67,7 +67,7 @@ def _alone(job: Callable[[T], R], seconds: Callable[[T], float], task: T) -> Fut
 
 
 def _watched(job: Callable[[T], R], task: T, seconds: float) -> R:
-    """Runs a task in this process, which ends where it takes too long."""
+    """Run a task in this process, which is ended if the task takes too long."""
     faulthandler.dump_traceback_later(max(1.0, seconds), exit=True)
     try:
         return job(task)

@@ -24,13 +24,14 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch
 from mirage.transforms.steps.skip_steps import skip_steps
 
 CANDIDATES = 3
-"""Candidates of one program that are taken: the best ones of different numbers of kernels."""
+"""The number of candidates that are taken of one program: the best ones with different numbers of
+kernels."""
 CATALOGUE, POSITIONS, SMALL = "catalogue", "positions", "small"
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A reference and a right candidate. ``group`` says where it comes from."""
+    """A reference and a correct candidate. ``group`` says where it comes from."""
 
     name: str
     group: str
@@ -42,8 +43,8 @@ class Subject:
 
 
 def small_subjects(seed: int) -> Iterator[Subject]:
-    """Hand-written pairs, and random programs that are their own candidates; seed 0 has the sizes
-    that tests have."""
+    """Hand-written pairs, and random programs that are their own candidates; seed 0 gives the sizes
+    that tests use."""
     rng = random.Random(seed)
     families = graphs.small_pairs() if seed == 0 else _families(rng)
     for name, pair in families.items():
@@ -62,14 +63,15 @@ def small_subjects(seed: int) -> Iterator[Subject]:
 
 
 def stepped_subjects(some: Mapping[str, tuple[Mask, int, int]] = STEPPED) -> Iterator[Subject]:
-    """Loops over what masks of positions leave."""
+    """Loops over the steps that masks of positions leave."""
     for name, (mask, n, split) in some.items():
         whole = looped(mask, n, split)
         yield _small(f"{name}/steps left out", whole, skip_steps(whole))
 
 
 def moment_subjects(seed: int = 0) -> Iterator[Subject]:
-    """Variances, covariances and distances: results that have one number of each row, or of two."""
+    """Variances, covariances and distances: results with one number for each row, or for each pair
+    of rows."""
     rng = random.Random(seed)
     sizes = {} if seed == 0 else {"rows": rng.randint(9, 40), "width": rng.randint(17, 60)}
     for name, pair in moment_pairs(**sizes).items():
@@ -128,8 +130,8 @@ def catalogue_subjects(folder: Path) -> Iterator[Subject]:
 
 
 def prepare(names: Sequence[str], folder: Path) -> None:
-    """Searches what is not in the folder yet: built-in programs by their names, and
-    attention under masks made of positions."""
+    """Search the programs that are not in the folder yet: built-in programs by their names, and
+    attention with masks made of positions."""
     from example_programs.index_programs import PROGRAMS, index_candidates
     from example_programs.lookup_programs import LOOKUPS, lookup_candidates
     from example_programs.position_programs import MASKS
@@ -153,8 +155,8 @@ def prepare(names: Sequence[str], folder: Path) -> None:
 
 
 def prepare_layers(folder: Path) -> None:
-    """Searches the layers of the gallery that are not in the folder yet; they are kept with what
-    their tensors hold."""
+    """Search the layers of the gallery that are not in the folder yet; they are kept with the
+    values that their tensors hold."""
     from layer_attack import LAYERS, layer_subjects
 
     for name in LAYERS:
@@ -162,7 +164,7 @@ def prepare_layers(folder: Path) -> None:
 
 
 def searched(name: str) -> Iterator[Subject]:
-    """Subjects of a built-in program, searched now."""
+    """Return the subjects of a built-in program, searched now."""
     from found import found_candidates
 
     for part, reference, found in found_candidates([name], None):
@@ -172,8 +174,8 @@ def searched(name: str) -> Iterator[Subject]:
 
 
 def masked_subjects(name: str) -> Iterator[Subject]:
-    """Attention under a mask made of positions, searched now: with a running maximum, and without
-    the steps that the mask empties."""
+    """Return attention with a mask made of positions, searched now: with a running maximum, and
+    without the steps that the mask empties."""
     from example_programs.position_programs import MASKS, attention, candidates
     from mirage.transforms import stabilize
 
@@ -188,7 +190,7 @@ def masked_subjects(name: str) -> Iterator[Subject]:
 
 
 def lookup_subjects(name: str) -> Iterator[Subject]:
-    """A program with lookups or heads, searched now."""
+    """Return a program with lookups or heads, searched now."""
     from example_programs.lookup_programs import lookup_candidates
 
     reference, found = lookup_candidates(name)
@@ -212,7 +214,7 @@ def _keep(file: Path, reference: KernelGraph, found: Sequence[KernelGraph]) -> N
 
 
 def _taken(name: str, found: Sequence[KernelGraph]) -> list[KernelGraph]:
-    """The best ones of different numbers of kernels, then the others."""
+    """Return the best candidates with different numbers of kernels, then the others."""
     kernels: dict[int, list[KernelGraph]] = {}
     for candidate in found:
         try:

@@ -13,8 +13,8 @@ TOLD = 40  # cases of each kind that a summary lists
 
 
 def summary(outcomes: Iterable[Outcome]) -> dict[str, Any]:
-    """Counts that decide, and the cases of what should not be. Equal pairs count once, by the worst
-    that was seen of them: each time they are looked at on other inputs."""
+    """Return the counts that decide, and the cases that should not occur. Equal pairs count once,
+    by their worst outcome: each time they are tested on different inputs."""
     by_harm = sorted(outcomes, key=lambda o: (bool(o.failure), o.rough))
     every = list({o.key: o for o in by_harm}.values())
     made = [o for o in every if not o.variant]
@@ -111,7 +111,7 @@ LAYER_ROWS = (
 
 
 def table(total: Mapping[str, Any]) -> str:
-    """The counts that decide, a line each."""
+    """Return the counts that decide, one per line."""
     found = [(name, total[key]) for key, name in ROWS if total["mutants"] or total["variants"]]
     layers = total["layers"]
     found += [(name, layers[key]) for key, name in LAYER_ROWS if layers["mutants"]]

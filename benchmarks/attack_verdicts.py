@@ -24,17 +24,18 @@ TWICE = 0.3
 EVERY = 1000
 """All situations."""
 LONGEST = 30.0
-"""Processor time for both verdicts on one mutant; to take longer is noted, but is not a failure."""
+"""Processor time for both verdicts on one mutant; taking longer is noted, but is not a failure."""
 LATE = "late"
 PATIENCE = 4.0
-"""Times the usual work for the oracle where a mutant is refuted in which it sees nothing."""
+"""How many times its usual work the oracle does if a mutant is refuted in which it sees no
+fault."""
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard both sides look. ``special``: situations of models, out of all, that the oracle
-    tries on a mutant that is accepted; ``rounding``: of how many faults of structure, which mostly
-    change what is computed, the verifier measures rounding errors; ``work``: elements that it
+    """The effort of both sides. ``special``: how many of the situations of models the oracle tries
+    on a mutant that is accepted; ``rounding``: the share of faults of structure, which mostly
+    change the results, for which the verifier measures rounding errors; ``work``: elements that it
     computes for one test."""
 
     special: int = 4
@@ -72,12 +73,12 @@ class Outcome:
 
     @property
     def wrong(self) -> bool:
-        """Whether it computes something else."""
+        """Whether the mutant computes something else."""
         return self.finding in ("different", "undefined")
 
     @property
     def fine(self) -> bool:
-        """Whether it is equal, with rounding errors as promised."""
+        """Whether the mutant is equal, with rounding errors as promised."""
         return not self.finding and self.rough <= 1.0
 
     @property
@@ -113,7 +114,7 @@ def attack(
 ) -> Iterator[Outcome]:
     """Outcomes of ``count`` mutants (of those ``faults``, a share of them with one more than they
     have) of one candidate, or of variants that should be equal; none after ``deadline`` (of
-    ``time.time``). With ``first`` they are those from that number on
+    ``time.time``). With ``first`` they are those that start at this number
     (:func:`program_mutants.numbered`)."""
     rng = random.Random(f"{subject.name} {seed} {variants}")
     faults = equal_variants if variants else faults
@@ -135,7 +136,7 @@ def attack(
 
 
 def is_accepted(subject: Subject) -> bool:
-    """Return whether the verifier accepts the unchanged candidate: otherwise, its variants say
+    """Return whether the verifier accepts the unchanged candidate: otherwise, its variants show
     nothing."""
     options = VerifyOptions(seed=0, work=FULL.work)
     return verify(subject.reference, subject.candidate, options).accepted
@@ -158,7 +159,7 @@ def examine(
     effort: Effort,
     decide: Verify = verify,
 ) -> Outcome:
-    """Both verdicts on one mutant."""
+    """Return both verdicts on one mutant."""
     start = time.perf_counter()
 
     def without(verdict: str, finding: str, why: str) -> Outcome:
@@ -201,7 +202,8 @@ def _examined(
         finding, rough = _found(judge, mutant.graph, verdict, variant, effort)
     except TooMuchWork as reason:
         finding, rough = Finding("unseen", str(reason), "the candidate"), 0.0
-    if verdict.accepted and not rounding and finding is not None:  # rounding may be what it sees
+    # it may have detected the rounding
+    if verdict.accepted and not rounding and finding is not None:
         verdict = decide(subject.reference, mutant.graph, replace(options, numerics=True))
     open_ = [f"{e.name}: {e.text}" for e in verdict.evidence if e.holds is not True]
     return Outcome(

@@ -23,7 +23,7 @@ BACKENDS = {
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
 }
 ALLOWED = 4.0
-"""Times the error of the eager program."""
+"""The largest error of a peer, as a multiple of the eager program's."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ def baselines(
     autotune: bool,
     tuned: bool = True,
 ) -> dict[str, Baseline]:
-    """Variants of ``module`` by name: eager and compiled, where the program has attention the
-    library's kernels for it, in their own form, others that it names, and a kernel tuned for it in
-    Triton where its family has one and ``tuned`` says so. What cannot run, or is wrong, is left
-    out.
+    """Return variants of ``module`` by name: eager and compiled; if the program has attention, the
+    library's kernels for it, in their preferred form; others that it names; and, with ``tuned``, a
+    kernel tuned for it in Triton if its family has one. Variants that cannot run, or are wrong, are
+    left out.
     """
     torch._dynamo.reset()
     found = {
@@ -91,7 +91,8 @@ def _works(
     try:
         got = results_of(baseline.program, baseline.prepare(inputs))
         torch.cuda.synchronize()
-    except Exception as e:  # a baseline that torch cannot run is left out, not an error of ours
+    # a baseline that torch cannot run is left out; this is not an error of ours
+    except Exception as e:
         reason = f"{type(e).__name__}: {str(e).splitlines()[0][:120]}"
         print(f"    baseline {name} is left out: {reason}")
         return False

@@ -35,7 +35,8 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 import kept  # noqa: E402
 
 MEASURED = HERE.parent / "test/python/benchmarks/Inputs/measured_kernels.json.xz"
-"""Kernels measured on one H200, with what the model sees of each: what the parameters fit."""
+"""Kernels measured on one H200, with the model's features of each: the data that parameters are
+fitted to."""
 
 PROGRAMS = (
     "gqa_bs1_kv4096", "gqa_bs8_kv4096", "gqa_bs16_kv4096", "qknorm_bs1", "qknorm_bs8", "mqa_bs8",
@@ -88,7 +89,7 @@ def parse() -> argparse.Namespace:
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
-    """Compiles a spread of candidates; ``kernels.json`` says what the model sees of each."""
+    """Compile a range of candidates; ``kernels.json`` has the model's features of each."""
     from candidate_spread import spread
     from mirage.cost.target import target_for
     from mirage.errors import MirageError
@@ -130,7 +131,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 
 def compile_one(graph: Any, chip: str) -> Any:
-    """The compiled graph, or why it is none."""
+    """Return the compiled graph, or the reason why there is none."""
     from mirage.compiler import CompileError, CompileOptions, compile_graph
 
     try:
@@ -192,7 +193,7 @@ def measure_all(arguments: argparse.Namespace) -> int:
 def measure_program(
     name: str, entries: dict[str, Any], arguments: argparse.Namespace
 ) -> list[float]:
-    """Times all kernels of one program side by side, each launch on inputs that L2 lost."""
+    """Time all kernels of one program in turns, each launch on inputs that L2 no longer holds."""
     import timing
     import torch
     from mirage.runtime import load
@@ -241,7 +242,7 @@ def write(arguments: argparse.Namespace, entries: dict[str, Any], info: dict[str
 
 
 def fit(arguments: argparse.Namespace) -> int:
-    """Looks for better parameters and prints them."""
+    """Search for better parameters and print them."""
     from cost_fit import fit_and_describe
 
     data = read(arguments)
@@ -253,7 +254,7 @@ def fit(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Writes predictions and correlations of the table's parameters, and the plot."""
+    """Write predictions and correlations with the table's parameters, and the plot."""
     from cost_fit import describe
 
     data = read(arguments)
@@ -266,7 +267,7 @@ def report(arguments: argparse.Namespace) -> int:
 
 
 def pack(arguments: argparse.Namespace) -> int:
-    """Writes what ``fit`` and ``report`` read of what ``measure`` has left."""
+    """Write the part of a measurement that ``fit`` and ``report`` read."""
     from cost_fit import needed
 
     raw = kept.raw_path(arguments.out / "cost_model.json")
@@ -277,7 +278,7 @@ def pack(arguments: argparse.Namespace) -> int:
 
 
 def read(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The measurements: those that ``measure`` wrote, else those that are committed."""
+    """Return the measurements that ``measure`` wrote, otherwise those that are committed."""
     raw = kept.raw_path(arguments.out / "cost_model.json")
     if raw.exists():
         return json.loads(raw.read_text())
@@ -295,7 +296,7 @@ COMMANDS = {
 
 
 def draw(data: dict[str, Any], path: Path) -> None:
-    """Predicted over measured times, a colour for each program; needs matplotlib."""
+    """Draw predicted against measured times, with a colour for each program; needs matplotlib."""
     try:
         import matplotlib
     except ImportError:

@@ -29,7 +29,8 @@ class Searched:
     """The results of the search of one program."""
 
     ranked: list[tuple[float, KernelGraph]]  # predicted time and µGraph, the fastest first
-    finalists: list[int]  # places there of what the driver would compile, in its order
+    # indices there of the candidates that the driver would compile, in its order
+    finalists: list[int]
 
 
 Picked = list[tuple[int, KernelGraph]]
@@ -71,8 +72,8 @@ def search(name: str, target: Target, finalists: int) -> Searched:
 
 
 def _add_others(picked: Picked, searched: Searched, most: int, rng: random.Random) -> None:
-    """Others that are predicted to be near the fastest, up to ``most`` in all: of grids that no
-    other has, but where there are many."""
+    """Return others that are predicted to be nearly the fastest, up to ``most`` in all, preferably
+    with grids that no other has."""
     slowest = SPREAD * searched.ranked[0][0]
     finalists = set(searched.finalists)
     near = [
@@ -91,7 +92,7 @@ def _add_others(picked: Picked, searched: Searched, most: int, rng: random.Rando
 
 
 def _add_rescheduled(picked: Picked, target: Target, most: int, rng: random.Random) -> None:
-    """The first three with other warps and stages, up to ``most`` in all."""
+    """Return the first three with other numbers of warps and stages, up to ``most`` in all."""
     variants = [(w, s) for w in (4, 8, 16) for s in (2, 3, 4)]
     rng.shuffle(variants)
     launches = (op for _, g in picked[:1] for op in g.ops if isinstance(op, Launch))
@@ -117,7 +118,7 @@ def _rescheduled(graph: KernelGraph, warps: int, stages: int) -> KernelGraph:
 
 
 def _grids(graph: KernelGraph) -> tuple[tuple[int, ...], ...]:
-    """Grids and loops of all kernels."""
+    """Return the grids and loops of all kernels."""
     return tuple(
         (*(a.extent for a in op.grid),
          *(-x.axis.extent for x in all_ops(op.body.ops) if isinstance(x, Loop)))

@@ -32,7 +32,7 @@ STEPS = 8
 
 
 def measured(folder: Path) -> dict[str, Any]:
-    """The row of one model."""
+    """Return the row of one model."""
     from mirage.runtime import load
     from mirage.runtime.errors import CaptureError
 
@@ -73,7 +73,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 def _time(call: Callable[[], Any], repeats: int = 50) -> float:
-    """Microseconds of a call, host and GPU together."""
+    """Return the microseconds of a call, host and GPU together."""
     for _ in range(5):
         call()
     torch.cuda.synchronize()
@@ -112,7 +112,7 @@ def main() -> int:
             rows.append(measured(folder))
             print(json.dumps(rows[-1]), flush=True)
             torch.cuda.empty_cache()
-    named = waiting_is_named()  # last, as a capture that fails may leave a GPU busy
+    named = waiting_is_named()  # last, since a failed capture may leave the GPU busy
     chosen.out.mkdir(parents=True, exist_ok=True)
     record = {
         "command": f"python {shlex.join(sys.argv)}", "gpu": torch.cuda.get_device_name(),

@@ -9,8 +9,8 @@ import argparse
 
 
 def add_chip(parser: argparse.ArgumentParser) -> None:
-    """Adds the option to the parser of one command; without it the compiler's default is taken."""
-    # A default that is text goes through `type`, but only where this very parser parses.
+    """Add the option to the parser of one command; without it the compiler's default is used."""
+    # A default that is text is passed through `type`, but only if this parser is used.
     parser.add_argument("--chip", type=chip_in_table, default="", help="default: the compiler's")
 
 

@@ -7,11 +7,11 @@ The choice is the candidate that is predicted to be the fastest, before verifica
 compilation (:mod:`choice_of_tree`). It is compared as plain data, without the names of values,
 because the text of the dialects differs between commits. If it differs between the two commits, it
 is determined at the commits in between, along first parents, always at the middle of an interval
-whose ends differ. So a change that was reverted in between may go unnoticed. An interval is divided
-beside commits that are named as likely first (``--likely``), such as those that changed programs of
+whose ends differ. So a change that was reverted in between may go unnoticed. An interval is first
+divided at commits that are named as likely (``--likely``), such as those that changed programs of
 the same kinds.
 
-Each commit is checked out in a folder of its own; the compiled half is that of this tree, from
+Each commit is checked out in a folder of its own; the compiled library is that of this tree, from
 which the search reads only the table of chips. ``--kept`` keeps all choices, so that an interrupted
 run can be continued. Programs with a long search may be compared at both ends only (``--ends``),
 and in between later: ``--update`` replaces the rows of the programs that are named, and keeps the
@@ -109,8 +109,8 @@ class History:
         return {name: sorted(places) for name, places in found.items()}
 
     def _between(self, low: int, high: int) -> int:
-        """Return the place that divides an interval: beside a likely commit if there is one within,
-        and as near to the middle as can be."""
+        """Return the place that divides an interval: next to a likely commit if the interval
+        contains one, and as near to the middle as possible."""
         inner = range(low + 1, high)
         places = sorted(self.likely.intersection(inner)) or inner
         return min(places, key=lambda place: abs(2 * place - low - high), default=high)
@@ -147,7 +147,7 @@ def _asked(tree: Path, programs: Sequence[str]) -> list[Row]:
 
 def ptx_difference(old: Path, now: Path) -> dict[str, int] | None:
     """Return how many more of each instruction the PTX in ``now`` has, without the numbers of
-    registers and labels; an empty dictionary if only the order differs, None if nothing does."""
+    registers and labels; an empty dictionary if only the order differs, None if nothing differs."""
     sides = [
         [line for path in sorted(f.glob("*.ptx")) for line in _lines(path)] for f in (old, now)
     ]
@@ -213,7 +213,7 @@ def row_of(name: str, places: Sequence[int], history: History, ptx: Sequence[Pat
 
 
 def result_of(rows: Mapping[str, Row], history: History, command: str) -> dict[str, Any]:
-    """Return rows with what they have in common: ends, counts, and the commits that changed
+    """Return the rows with their common data: ends, counts, and the commits that changed
     choices."""
     changed = Counter(commit for row in rows.values() for commit in row.get("commits", ()))
     titles = {commit[:8]: place for place, commit in enumerate(history.commits)}
@@ -234,7 +234,7 @@ def result_of(rows: Mapping[str, Row], history: History, command: str) -> dict[s
 
 
 def updated(earlier: Mapping[str, Any], result: Mapping[str, Any], history: History) -> Row:
-    """Return an earlier result with the rows of a later one, which is between the same commits."""
+    """Return an earlier result with the rows of a later one for the same commits."""
     if earlier["commits"] != result["commits"]:
         raise ValueError(f"expected choices between {earlier['commits']}, got {result['commits']}")
     command = f"{earlier['command']} && {result['command']}"

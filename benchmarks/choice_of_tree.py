@@ -2,9 +2,9 @@
 """The choices of the tree that PYTHONPATH names, for :mod:`choice_changes`, which asks trees of
 several commits.
 
-Standard input names built-in programs, one a line; the answers are JSON objects, one a line: a hash
-of the µGraph that is chosen, its kernels in short, and its predicted time. With ``--ptx FOLDER``,
-the program is compiled, too, and its PTX is written there.
+Standard input names built-in programs, one per line; the answers are JSON objects, one per line: a
+hash of the µGraph that is chosen, its kernels in short, and its predicted time. With ``--ptx
+FOLDER``, the program is compiled, too, and its PTX is written there.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def in_a_fork(name: str, folder: Path | None) -> str:
-    """Answer for one program in a process of its own, which keeps nothing for the next one."""
+    """Answer for one program in a separate process, which keeps nothing for the next one."""
     inward, outward = os.pipe()
     child = os.fork()
     if not child:
@@ -75,7 +75,7 @@ def answer_for(name: str, folder: Path | None) -> dict[str, Any]:
         graph, microseconds = choice(name)
         if folder is not None:
             write_ptx(graph, folder / name)
-    except Exception as error:  # whatever another tree raises is its result
+    except Exception as error:  # any exception of another tree is its result
         return {"graph": f"{type(error).__name__}: {error}".splitlines()[0]}
     digest = hashlib.sha256(text_of(graph).encode()).hexdigest()[:12]
     return {"graph": digest, "kernels": kernels(graph), "us": round(microseconds, 3)}

@@ -111,7 +111,7 @@ def record(name: str, chip: str, budget: float) -> Row:
 
 
 def compiled(graph: KernelGraph, target: Target, chip: str) -> tuple[KernelGraph, dict[str, str]]:
-    """The first choice that compiles, and a hash of each of its PTX modules."""
+    """Return the first choice that compiles, and a hash of each of its PTX modules."""
     failure: CompileError | None = None
     parts = [op for op in graph.ops if isinstance(op, Alternatives)]
     orders = {part: [position for _, position in ranking(part, target)] for part in parts}
@@ -134,7 +134,7 @@ def compiled(graph: KernelGraph, target: Target, chip: str) -> tuple[KernelGraph
 
 
 def digest(text: str | bytes) -> str:
-    """A hash that is short enough to read."""
+    """Return a hash that is short enough to read."""
     data = text if isinstance(text, bytes) else text.encode()
     return hashlib.sha256(data).hexdigest()[:16]
 

@@ -35,7 +35,7 @@ from mirage.semantics.ugraph import Launch
 from mirage.workloads import get
 
 SPARE = 3
-"""Candidates to compile besides those that are kept: registers are known only then."""
+"""Candidates to compile in addition to those that are kept: registers are known only then."""
 PROGRAMS = tuple(
     name.format(n)
     for name in ("gqa_bs{}_kv4096", "rms_mm6144_bs{}", "rms_mm4096_bs{}", "lora_m{}", "gmlp_m{}")
@@ -80,7 +80,7 @@ def parse() -> argparse.Namespace:
 
 
 def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Compiles one workload, as ``mirage optimize`` does; returns its entry in the summary."""
+    """Compile one workload, as ``mirage optimize`` does; return its entry in the summary."""
     options = OptimizeOptions(
         chip=arguments.chip,
         budget=arguments.budget,
@@ -100,7 +100,7 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     for number, finalist in enumerate(optimized.finalists[: arguments.top]):
         if not finalist.verdicts or not any(isinstance(op, Launch) for op in finalist.graph.ops):
-            continue  # the program's own ops are nothing to measure
+            continue  # the program's own ops are not measured
         suffix = f"@{number}" if number else ""
         artifact = artifact_of(optimized.with_finalist(number), finalist)
         path = write_artifact(artifact, arguments.out / f"{name}{suffix}.mirage")
@@ -113,8 +113,8 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def artifact_of(optimized: Optimized, finalist: Finalist) -> Artifact:
-    """One candidate, with the verdicts on its parts in the manifest, and the predicted time with
-    the resources that the compiler reports."""
+    """Compile one candidate, with the verdicts on its parts in the manifest, and the predicted time
+    with the resources that the compiler reports."""
     artifact = optimized.artifact
     bounds = [v.bound_log2 for v in finalist.verdicts if v.kind == "probable"]
     evidence = {
@@ -143,7 +143,7 @@ def describe_choice(artifact: Artifact, finalist: Finalist, path: Path) -> dict[
 
 
 def describe(entry: dict[str, Any]) -> str:
-    """One line for the log."""
+    """Return one line for the log."""
     if "error" in entry:
         return f"failed after {entry['seconds']} s: {entry['error']}"
     best = entry["compiled"][0]

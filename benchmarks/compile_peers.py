@@ -47,8 +47,8 @@ def main() -> int:
 
 
 def compile_one(task: Task) -> tuple[str, str]:
-    """Runs each of a program's peers once, or a part of a tuned kernel's configurations; the name,
-    and what went wrong."""
+    """Run each of a program's peers once, or a part of a tuned kernel's configurations; return the
+    name and the error."""
     import torch
     from baselines import baselines
     from mirage.workloads import get
@@ -79,7 +79,7 @@ def inductor_cache() -> Path:
 
 
 def forget_choices(folder: Path) -> None:
-    """Removes what says which kernel was the fastest, and keeps their machine code."""
+    """Remove the records of which kernel was the fastest, and keep the machine code."""
     for name in CHOICES:
         shutil.rmtree(folder / name, ignore_errors=True)
     for path in folder.glob("**/*.best_config"):

@@ -4,10 +4,10 @@
     .venv/bin/python benchmarks/compile_times.py --out benchmarks/results/compile_times.json
 
 For each workload, the kernels of the candidate that is predicted to be the fastest; kernels that
-become the same code count once. Times are seconds of a processor, the least of ``--rounds``, so
-that other programs on the machine hardly matter. The summary has the median, the ninth decile and
-the slowest, and which take longer than ``--most`` seconds; rows have the size of their PTX, on
-which most of the time depends.
+become the same code count once. Times are seconds of processor time, the least of ``--rounds``, so
+that other programs on the machine hardly matter. The summary has the median, the ninth decile, the
+slowest kernel, and those that take longer than ``--most`` seconds; rows have the size of their PTX,
+which determines most of the time.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -97,7 +97,7 @@ def parse() -> argparse.Namespace:
 
 
 def first_choice(name: str, target: Target, budget: float) -> list[Launch]:
-    """The kernels of the candidate of a workload that is predicted to be the fastest."""
+    """Return the kernels of the candidate of a workload that is predicted to be the fastest."""
     found, _ = add_candidates(get(name).graph(), target, SearchLimits(budget=budget))
     stable, _ = stabilize_candidates(found)
 
@@ -109,7 +109,7 @@ def first_choice(name: str, target: Target, budget: float) -> list[Launch]:
 
 
 def timed(launch: Launch, chip: str, rounds: int) -> Row:
-    """Return the seconds of a processor that compiling one kernel takes. Raises
+    """Return the processor time of compiling one kernel, in seconds. Raises
     :class:`mirage.compiler.CompileError`."""
     graph, options = group_of([launch]), CompileOptions(chip, cubin=False, use_cache=False)
     lowered, passes = least(lambda: compile_graph(graph, options), rounds)
@@ -144,7 +144,7 @@ def spent(call: Callable[[], Result]) -> tuple[Result, float]:
 
 
 def summary(rows: dict[str, Row], most: float) -> dict[str, Any]:
-    """Statistics of the sums of both times, and the kernels above ``most`` seconds."""
+    """Return statistics of the sums of both times, and the kernels above ``most`` seconds."""
     total = {name: row["passes"] + row["ptxas"] for name, row in rows.items()}
     if not total:
         return {"kernels": 0}

@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from mirage.cost.first_bytes import after_another, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.kernel_time import estimate
 from mirage.cost.target import Target, target_for
@@ -18,7 +19,7 @@ FITTED = (
     "latency", "step", "combine", "block_start", "flight", "exchange", "exchange_warp", "gather",
     "step_warp", "step_latency", "chain", "alone", "spill_bytes",
 )  # fmt: skip
-"""Parameters that are looked for; the others are facts about the chip."""
+"""Parameters that are fitted; the others are facts about the chip."""
 PRIOR_VALUES: dict[str, dict[str, float]] = {
     "sm_90a": {
         "dram_bytes": 4.4e6, "l2_bytes": 7.0e6, "sm_bytes": 70e3, "mma_half": 4.0e6,
@@ -32,18 +33,18 @@ PRIOR_VALUES: dict[str, dict[str, float]] = {
 the table's values, which were fitted to all kernels."""
 STEPS = (0.5, 0.7, 0.85, 0.95, 1.05, 1.18, 1.4, 2.0)
 PRIOR = 0.003
-"""Weight of the distance from the parameters that the search starts from, in log units squared."""
+"""Weight of the distance from the initial parameters, in squared log units."""
 WITHIN = 2.0
 """Weight of errors relative to other kernels of the same program, which decide the choice."""
 
 
 def _known(row: dict[str, Any], field: Field[Any]) -> float:
-    """Return a resource of a kernel; what its measurement does not have is as by default."""
+    """Return a resource of a kernel; its default if the measurement lacks it."""
     return float(row["known"].get(field.name, field.default))
 
 
 def _feature(row: dict[str, Any], of: Field[Any]) -> float:
-    """A recorded feature; its default where it was recorded before there was such a feature."""
+    """Return a recorded feature; its default if the record is older than the feature."""
     return float(row[of.name] if of.default is MISSING else row.get(of.name, of.default))
 
 
@@ -85,15 +86,17 @@ class Measured:
         )
 
     def predict(self, target: Target) -> Array:
-        """Predicted µs of each candidate."""
+        """Return the predicted µs of each candidate."""
         time = estimate(self.features, target)["time"]
         total = np.bincount(self.owner, weights=np.minimum(time, 1e5), minlength=len(self.labels))
-        kernels = np.bincount(self.owner, minlength=len(self.labels))
-        return total + target.combine * (kernels - 1)
+        follows = np.diff(self.owner, prepend=-1) == 0
+        hot, cold = (after_another(target, memory) for memory in (False, True))
+        more = np.where(from_memory(self.features), cold, hot) * follows
+        return total + np.bincount(self.owner, weights=more, minlength=len(self.labels))
 
 
 def needed(data: dict[str, Any]) -> dict[str, Any]:
-    """The part of a result file that is read here, without counts that are zero."""
+    """Return the part of a result file that is read here, without counts that are zero."""
     columns = ("features", "estimated")
     return {
         "environment": data["environment"],
@@ -109,20 +112,20 @@ def needed(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counted(row: dict[str, Any]) -> dict[str, Any]:
-    """Features but for those that are zero, as they are where nothing is said."""
+    """Return the features that are not zero, since zero is their default."""
     zero = {f.name for f in fields(KernelFeatures) if f.default == 0}
     return {key: x for key, x in row.items() if x or key not in zero}
 
 
 def ranks(x: Array) -> Array:
-    """Ranks; equal values share theirs."""
+    """Return the ranks of values; equal values share a rank."""
     _, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
     return (ends - (counts - 1) / 2.0)[inverse]
 
 
 def spearman(a: Array, b: Array) -> float:
-    """Rank correlation; 0 where one side is constant."""
+    """Return the rank correlation; 0 if one side is constant."""
     ra, rb = ranks(a), ranks(b)
     if ra.std() == 0 or rb.std() == 0:
         return 0.0
@@ -130,7 +133,7 @@ def spearman(a: Array, b: Array) -> float:
 
 
 def within(programs: Array, predicted: Array, times: Array) -> float:
-    """Mean over programs of the rank correlation among their kernels."""
+    """Return the mean over programs of the rank correlation among their kernels."""
     found = [
         spearman(predicted[programs == p], times[programs == p])
         for p in dict.fromkeys(programs)
@@ -140,8 +143,8 @@ def within(programs: Array, predicted: Array, times: Array) -> float:
 
 
 def regret(programs: Array, predicted: Array, times: Array, top: int = 1) -> float:
-    """How much longer, in the geometric mean, the best of the first ``top`` by prediction takes
-    than the best.
+    """Return how many times as long, in the geometric mean, the best of the first ``top`` by
+    prediction takes as the best of all.
     """
     ratios: list[float] = []
     for p in dict.fromkeys(programs):
@@ -152,7 +155,8 @@ def regret(programs: Array, predicted: Array, times: Array, top: int = 1) -> flo
 
 
 def loss(m: Measured, target: Target, chosen: Array) -> float:
-    """Mean squared log error, that relative to the program's mean counted more."""
+    """Return the mean squared log error, in which errors relative to the program's mean have more
+    weight."""
     error = np.log(m.predict(target)[chosen] / m.times[chosen])
     programs = m.programs[chosen]
     relative = np.array(error)
@@ -164,7 +168,7 @@ def loss(m: Measured, target: Target, chosen: Array) -> float:
 def search(
     start: Target, value: Callable[[Target], float], names: Sequence[str] = FITTED
 ) -> Target:
-    """Changes one parameter at a time as long as that helps."""
+    """Change one parameter at a time as long as this helps."""
     best, least = start, value(start)
     moved = True
     while moved:
@@ -179,7 +183,7 @@ def search(
 
 
 def fit_to(m: Measured, start: Target, chosen: Array) -> Target:
-    """The parameters that explain the chosen kernels best."""
+    """Return the parameters that explain the chosen kernels best."""
 
     def value(target: Target) -> float:
         away = sum(np.log(getattr(target, n) / getattr(start, n)) ** 2 for n in FITTED)
@@ -189,7 +193,7 @@ def fit_to(m: Measured, start: Target, chosen: Array) -> Target:
 
 
 def summary(m: Measured, predicted: Array, chosen: Array | None = None) -> dict[str, float]:
-    """How good predictions are."""
+    """Return measures of the quality of predictions."""
     pick = np.ones(len(m.labels), dtype=bool) if chosen is None else chosen
     p, t, programs = predicted[pick], m.times[pick], m.programs[pick]
     return {
@@ -203,7 +207,7 @@ def summary(m: Measured, predicted: Array, chosen: Array | None = None) -> dict[
 
 
 def line(what: str, s: dict[str, float]) -> str:
-    """One line of a report."""
+    """Return one line of a report."""
     return (
         f"{what}: {s['kernels']:.0f} kernels, rank correlation {s['all']:.3f}, within programs "
         f"{s['within_programs']:.3f}, mean log error {s['mean_log_error']:.3f}, first / best "
@@ -273,7 +277,7 @@ def choices(data: dict[str, Any], m: Measured, target: Target) -> list[str]:
 
 
 def describe(data: dict[str, Any], chip: str) -> str:
-    """Predictions by the table's parameters, added to the data, and how good they are."""
+    """Add predictions with the table's parameters to the data, and return their quality."""
     target = target_for(chip)
     lines: list[str] = []
     for assembled in (True, False):

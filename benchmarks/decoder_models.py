@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 BANDWIDTH = 4.57e12
-"""Bytes a second that a streaming read of an H200 gets."""
+"""Bytes per second of a streaming read on an H200."""
 ARITHMETIC = 790e12
-"""Flops a second of a large product of matrices in bf16."""
+"""Flops per second of a large product of matrices in bf16."""
 GAIN = 0.1
 """Random gains of norms are 1 ± this."""
 
@@ -41,14 +41,14 @@ class Decoder:
     tied: bool = False
     """Whether the last product uses the table of the tokens."""
     gain: float = 1.0
-    """The number around which the weights of norms are."""
+    """The mean of the weights of norms."""
 
     def with_layers(self, layers: int | None) -> Decoder:
         """Return the model with this number of layers; None keeps it."""
         return self if layers is None else replace(self, layers=layers)
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Weights by the names that they have in Transformers' state dict."""
+        """Return the weights by their names in Transformers' state dict."""
         queries, keys = self.heads * self.head, self.shared * self.head
         found: dict[str, tuple[int, ...]] = {
             "model.embed_tokens.weight": (self.vocabulary, self.width)
@@ -89,7 +89,8 @@ class Decoder:
 
     @property
     def precise(self) -> tuple[str, ...]:
-        """The ends of the names of weights that stay in float32 whatever type the others have."""
+        """The ends of the names of weights that stay in float32, whatever the type of the
+        others."""
         return ()
 
     @property
@@ -117,9 +118,9 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Use:
-    """A call: ``rows`` sequences, each with so many new ``tokens``, and room for ``cache`` tokens
-    in the cache. One new token comes after a full cache (it is the last one of it); several are a
-    prompt, which begins at position 0."""
+    """A call: ``rows`` sequences, each with this number of new ``tokens`` and room for ``cache``
+    tokens in the cache. A single new token is the last one of a full cache; several are a prompt,
+    which begins at position 0."""
 
     name: str
     rows: int
@@ -148,8 +149,9 @@ USES = {
 def random_weights(
     decoder: Decoder, device: str | torch.device, dtype: torch.dtype, seed: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Weights of the order of one over the root of what they sum over, so that activations stay of
-    order one; gains near one, in all. Of type ``dtype`` but for ``decoder.precise``."""
+    """Make weights of the order of one over the root of the length of their sums, so that
+    activations stay of order one, and gains near one, all of type ``dtype`` except for
+    ``decoder.precise``."""
     generator = torch.Generator(device).manual_seed(seed)
     found: dict[str, torch.Tensor] = {}
     for name, shape in decoder.shapes().items():
@@ -189,15 +191,16 @@ def arguments(
 
 
 def costs(decoder: Decoder, use: Use, width: int = 2) -> dict[str, Any]:
-    """The least that a call has to do: ``bytes`` of weights and caches that are read and written
-    (``width`` bytes an element), ``flops``, and the ``floor`` in µs that the larger of both takes.
+    """Return the least work of a call: ``bytes`` of weights and caches that are read and written
+    (``width`` bytes per element), ``flops``, and the ``floor`` in µs, the larger of the times of
+    both.
     """
     tokens = use.rows * use.tokens
     active = list(decoder.active(tokens))
     table = decoder.vocabulary * decoder.width
     looked_up = 0 if decoder.tied else min(tokens, decoder.vocabulary) * decoder.width
     read = sum(r for r, _ in active) + table + looked_up
-    seen = use.cache if use.decodes else use.tokens  # of a prompt they are written
+    seen = use.cache if use.decodes else use.tokens  # those of a prompt are written
     cached = decoder.layers * sum(elements(s) // use.cache * seen for s in decoder.cached(use))
     flops = 2 * sum(u for _, u in active) * tokens + 2 * table * use.rows
     pairs = use.rows * (use.cache if use.decodes else use.tokens * (use.tokens + 1) // 2)

@@ -11,9 +11,9 @@ from decoder_models import Decoder, Use, elements
 
 @dataclass(frozen=True)
 class Capped(Decoder):
-    """Gemma 2: scores and logits are bounded by a tangent, each block is normalized before and
-    after, gains are one more than their weights, and every other layer sees a window. The window is
-    no shorter than the caches here, so that it hides nothing."""
+    """Gemma 2: scores and logits are bounded by a hyperbolic tangent, each block is normalized
+    before and after, gains are one more than their weights, and every other layer has a window. The
+    window is not shorter than the caches here, so that it masks nothing."""
 
     scores: float = 50.0
     logits: float = 30.0
@@ -44,7 +44,7 @@ class Capped(Decoder):
 @dataclass(frozen=True)
 class Latent(Decoder):
     """DeepSeek-V2-Lite: keys and values of all heads are products of one latent row of ``rank``
-    elements a token, beside ``turned`` elements with positions that the heads share; ``head`` is
+    elements per token, in addition to ``turned`` rotated elements that the heads share; ``head`` is
     the width of the rest of a key, and of a value. The first layer is dense; the others add ``top``
     of ``experts`` experts of ``expert`` elements to ``common`` that are always taken. Positions are
     stretched by ``factor`` from ``original`` tokens (YaRN)."""
@@ -74,7 +74,7 @@ class Latent(Decoder):
 
     @property
     def precise(self) -> tuple[str, ...]:
-        """The weights that choose a token's experts."""
+        """Return the weights that choose a token's experts."""
         return ("mlp.gate.weight",)
 
     def _latent(self) -> dict[str, tuple[int, ...]]:
@@ -126,11 +126,12 @@ class Latent(Decoder):
         return "masked", "full"
 
     def cached(self, use: Use) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The latent rows, and the shared part of the keys."""
+        """Return the shapes of the latent rows and of the shared part of the keys."""
         return (use.rows, 1, use.cache, self.rank), (use.rows, 1, use.cache, self.turned)
 
     def active(self, tokens: int) -> Iterator[tuple[float, float]]:
-        """Experts are read that at least one token takes, if tokens take them evenly."""
+        """Experts are read if at least one token uses them; tokens are assumed to use them
+        evenly."""
         read = 1 - (1 - self.top / self.experts) ** tokens
         for name, shape in self.shapes().items():
             if "embed" not in name and "lm_head" not in name:
@@ -139,7 +140,7 @@ class Latent(Decoder):
                 yield whole * read if routed else whole, used
 
     def attending(self, use: Use) -> int:
-        """A step of decoding stays among latent rows; a prompt makes keys and values of them."""
+        """A decoding step works on latent rows; a prompt computes keys and values from them."""
         if use.decodes:
             return 2 * self.heads * (2 * self.rank + self.turned)
         return 2 * self.heads * (2 * self.head + self.turned)

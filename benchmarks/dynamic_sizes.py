@@ -8,8 +8,8 @@ sizes, compared with eager PyTorch and with the same program compiled for one si
 
 `predict` compares the predicted times of the kernels of each class with those of the kernels that
 are found for a single size, without a GPU. `run` needs Python, torch, cuda-bindings and a GPU.
-Inputs are surrounded by NaN, which no result may have read, and results are compared with float64.
-The exit code is 1 if a result is wrong.
+Inputs are surrounded by NaN, which must not affect any result, and results are compared with
+float64. The exit code is 1 if a result is wrong.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from chip_option import add_chip  # noqa: E402
 MOST = 256
 MORE = (1, 7, 33, 100, 255, MOST)
 SIZES = 20
-"""Random ones beside these; for each there is a program of that size alone."""
+"""Random sizes are added to these; for each of these there is a program of this single size."""
 ALLOWED = 2.0
-"""Times eager's own error against float64 that ours may be."""
+"""The largest permitted ratio of our error against float64 to eager's."""
 Inputs = tuple[torch.Tensor, ...]
 
 
@@ -52,7 +52,7 @@ class Subject:
     rows: tuple[bool, ...]
 
     def inputs(self, n: int, device: str, seed: int = 0) -> Inputs:
-        """Random ones, each between numbers that are none."""
+        """Random tensors, each surrounded by NaN."""
         generator = torch.Generator(device).manual_seed(seed)
         found: list[torch.Tensor] = []
         for shape, has_rows in zip(self.shapes, self.rows, strict=True):
@@ -65,7 +65,7 @@ class Subject:
         return tuple(found)
 
     def module(self) -> torch.nn.Module:
-        """The program as a module, whose arguments have names by their number."""
+        """The program as a module whose arguments are named by their number."""
 
         class Program(torch.nn.Module):
             def forward(self, *xs: torch.Tensor) -> torch.Tensor:
@@ -87,7 +87,7 @@ SUBJECTS = {
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
-    """One model for all sizes, and one for each that is run."""
+    """Compile one model for all sizes, and one for each single size that is run."""
     import mirage
 
     options = {"chip": arguments.chip, "budget": arguments.budget}
@@ -155,12 +155,12 @@ def predict_all(arguments: argparse.Namespace) -> int:
 
 
 def chosen(arguments: argparse.Namespace) -> dict[str, Subject]:
-    """The programs that the command line names, or all."""
+    """Return the programs that the command line names, or all."""
     return {name: SUBJECTS[name] for name in arguments.programs or SUBJECTS}
 
 
 def sizes_of(name: str) -> list[int]:
-    """The sizes that a program is run at."""
+    """Return the sizes at which a program is run."""
     return sorted({*random.Random(name).sample(range(1, MOST + 1), SIZES), *MORE})
 
 

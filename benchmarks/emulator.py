@@ -90,7 +90,7 @@ CASES: dict[str, Callable[[], Launch]] = {
 
 
 def measure(build: Callable[[], Launch], *, checks: bool, repeat: int) -> dict[str, float]:
-    """Best of `repeat` launches, parsing not included."""
+    """Return the best of `repeat` launches, without parsing."""
     launch = build()
     best = float("inf")
     counters = launch(checks)

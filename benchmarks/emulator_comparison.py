@@ -26,12 +26,11 @@ _MOST_REASONS = 12
 
 @dataclass
 class Row:
-    """One test function: what its launches agreed on.
-
-    different: elements whose bits differ; nan_payloads: those of them that are NaN on both sides
-    (PTX leaves payloads open); worst: largest difference, as a part of what `tolerances` allow, of
-    the launches with a tolerance; verdict: equal, within tolerance, unspecified by PTX, DIFFERENT,
-    ERROR, or not run (no launch that the emulator accepts).
+    """One test function, and how its launches agreed. different: elements whose bits differ;
+    nan_payloads: those of them that are NaN on both sides (PTX leaves payloads open); worst: the
+    largest difference of the launches with a tolerance, as a fraction of the tolerance; verdict:
+    equal, within tolerance, unspecified by PTX, DIFFERENT, ERROR, or not run (no launch that the
+    emulator accepts).
     """
 
     test: str
@@ -47,7 +46,7 @@ class Row:
     _ORDER: ClassVar = ("not run", "equal", "unspecified", "within tolerance", "DIFFERENT", "ERROR")
 
     def judge(self, verdict: str, note: str = "") -> None:
-        """The worst verdict of the row's launches stays."""
+        """Keep the worst verdict of the row's launches."""
         if self._ORDER.index(verdict) > self._ORDER.index(self.verdict):
             self.verdict = verdict
         if note and len(self.notes) < _MOST_REASONS:
@@ -60,7 +59,8 @@ class Row:
 
 
 def float_type(text: str, size: int) -> Any:
-    """Floats that words of `size` bytes may be, to tell NaNs; None if the PTX has none."""
+    """Return the float types that words of `size` bytes may have, to recognize NaNs; None if the
+    PTX has none."""
     if size == 2:
         return np.dtype(ml_dtypes.bfloat16 if "bf16" in text else np.float16)
     if re.search(r"(add|mul|fma\.rn|max|min)\.f16x2|cvt\.rn(\.relu)?\.f16x2", text):
@@ -73,7 +73,8 @@ def float_type(text: str, size: int) -> Any:
 
 
 def _both_nan(text: str, dtype: np.dtype[Any], a: Array, b: Array) -> Array:
-    """Elements of `dtype` that are NaN on both sides, in their float type if they are words."""
+    """Return the elements of `dtype` that are NaN on both sides, in their float type if they are
+    words."""
     kind = dtype if dtype.kind not in "iub" else float_type(text, dtype.itemsize)
     if kind is None or a.nbytes % kind.itemsize:
         return np.zeros(a.nbytes // dtype.itemsize, bool)
@@ -92,7 +93,7 @@ def compare(
     theirs: Array,
     tolerance: Tolerance | None,
 ) -> None:
-    """Adds one memory (bytes) of one launch to a row; `dtype` is the argument's."""
+    """Add one memory (bytes) of one launch to a row; `dtype` is that of the argument."""
     if tolerance is not None and ours.nbytes % np.dtype(_TYPES[tolerance.kind]).itemsize == 0:
         dtype = np.dtype(_TYPES[tolerance.kind])
     row.elements += ours.nbytes // dtype.itemsize
@@ -125,13 +126,13 @@ def compare(
 
 
 def types_of(request: Launch) -> list[np.dtype[Any]]:
-    """The element type of each memory: that of the first argument over it."""
+    """Return the element type of each memory: that of the first argument that uses it."""
     views = [v for v in request.arguments if isinstance(v, View)]
     return [next(v.dtype for v in views if v.root == i) for i in range(len(request.roots))]
 
 
 def launch_on_gpu(row: Row, gpu: GpuProcess, request: Launch) -> list[Array] | None:
-    """The memories afterwards; None, noted in the row, if the launch failed."""
+    """Return the memories afterwards; None if the launch failed, which is noted in the row."""
     try:
         return gpu.launch(request)
     except GpuError as error:

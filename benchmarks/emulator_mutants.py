@@ -32,7 +32,7 @@ ORDER: tuple[Kind, ...] = ("barrier", "wait", "fence", "parity", "count")
 
 
 def sweep(name: str) -> list[dict[str, Any]]:
-    """All mutants of one kernel, a row for each kind."""
+    """Try all mutants of one kernel; return a row for each kind."""
     right = outputs(name)
     rows: list[dict[str, Any]] = []
     for kind in ORDER if name in WARPGROUPS else get_args(Kind):

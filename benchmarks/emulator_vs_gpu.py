@@ -1,10 +1,10 @@
-"""Runs the emulator's own tests on a GPU too, and compares the memory that both leave.
+"""Runs the emulator's tests on a GPU too, and compares the memory that both leave.
 
 Every launch that the tests of `test/python/emulator` make, and that the emulator accepts, is
 repeated on GPU 0 with the same PTX and the same inputs. Results must agree bit for bit, except that
 any NaN matches any NaN; if PTX leaves the result open, they must agree within the tolerance that
-the test states (emulator_support/tolerance.py). Each test function runs in a process of its own,
-and its launches on the GPU in another, so that a kernel that faults affects only its own row. With
+the test states (emulator_support/tolerance.py). Each test function runs in a separate process, and
+its launches on the GPU in another, so that a kernel that faults affects only its own row. With
 --artifact, whole artifacts are compared as well; with --recorded, the launches of the compiler's
 tests are (record_launches.py).
 
@@ -77,7 +77,7 @@ class _Collector:
 
 
 def collect(expression: str) -> list[str]:
-    """Names `file.py::test` of the test functions."""
+    """Return the names `file.py::test` of the test functions."""
     collector = _Collector()
     files = [str(p) for p in sorted(TESTS.glob("test_*.py")) if p.stem not in _ELSEWHERE]
     arguments = [*_OPTIONS, "--collect-only", "-qq", *files]
@@ -156,9 +156,9 @@ def run_artifact(path: Path, *, gpu: bool) -> dict[str, Any]:
 
 
 def run_recorded(path: Path, test: str, *, gpu: bool) -> dict[str, Any]:
-    """The recorded launches of one test function, in this process. Kernels without approximations
-    and tensor cores must agree bit for bit; of the others both results are within TOLERANCE of
-    float64, relative to each element and the root mean square of all."""
+    """Run the recorded launches of one test function in this process. Kernels without
+    approximations and tensor cores must agree bit for bit; for the others both results must be
+    within TOLERANCE of float64, relative to each element and the root mean square of all."""
     from mirage.emulator.run_artifact import TOLERANCE
 
     row = Row(test)
@@ -189,7 +189,7 @@ def run_recorded(path: Path, test: str, *, gpu: bool) -> dict[str, Any]:
 
 
 def _in_process(arguments: list[str], name: str) -> dict[str, Any]:
-    """The result of this script with other arguments; an ERROR row if it fails."""
+    """Return the result of this script with other arguments; an ERROR row if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder) / "result.json"
         command = [sys.executable, __file__, *arguments, "--result", str(result)]
@@ -208,7 +208,7 @@ def _in_process(arguments: list[str], name: str) -> dict[str, Any]:
 
 
 def write(path: Path, data: Any) -> None:
-    """A JSON file, whole or not at all."""
+    """Write a JSON file, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
     with os.fdopen(handle, "w") as file:
@@ -218,7 +218,7 @@ def write(path: Path, data: Any) -> None:
 
 
 def environment(*, gpu: bool) -> dict[str, str]:
-    """Versions and the GPU."""
+    """Return the versions and the GPU."""
     result = {
         "python": platform.python_version(),
         "numpy": np.__version__,
@@ -237,7 +237,7 @@ def environment(*, gpu: bool) -> dict[str, str]:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """The rows as text."""
+    """Return the rows as text."""
     lines = [
         f"{'test':<80} {'launches':>8} {'elements':>9} {'differ':>7} {'nan':>5} "
         f"{'of allowed':>10}  verdict"

@@ -123,8 +123,8 @@ ENCODERS = {
 def random_weights(
     encoder: Encoder, device: str | torch.device, dtype: torch.dtype, seed: int = 0
 ) -> dict[str, torch.Tensor]:
-    """Matrices of the order of one over the root of what they sum over, so that activations stay of
-    order one; gains near one, biases small."""
+    """Make matrices of the order of one over the root of the length of their sums, so that
+    activations stay of order one, gains near one and small biases."""
     generator = torch.Generator(device).manual_seed(seed)
     found: dict[str, torch.Tensor] = {}
     for name, shape in encoder.shapes().items():
@@ -150,8 +150,8 @@ def argument(
 
 
 class PlainEncoder(nn.Module):
-    """The last hidden state (rows, tokens, width) of an encoder on ``weights``, which may be of
-    another type than activations are to have."""
+    """Computes the last hidden state (rows, tokens, width) of an encoder with ``weights``, whose
+    type may differ from that of activations."""
 
     def __init__(
         self,
@@ -217,8 +217,8 @@ class PlainEncoder(nn.Module):
 
 
 def costs(encoder: Encoder, width: int = 2) -> dict[str, Any]:
-    """The least that a call has to do: ``bytes`` of weights and results (``width`` bytes an
-    element), ``flops``, and the ``floor`` in µs that the larger of both takes."""
+    """Return the least work of a call: ``bytes`` of weights and results (``width`` bytes per
+    element), ``flops``, and the ``floor`` in µs, the larger of the times of both."""
     shapes = {n: s for n, s in encoder.shapes().items() if "embeddings" not in n}
     tokens = encoder.rows * encoder.tokens
     weights = sum(torch.Size(s).numel() for s in shapes.values())

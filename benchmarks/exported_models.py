@@ -31,9 +31,8 @@ def exported(
     folder: Path,
     options: OptimizeOptions,
 ) -> Row:
-    """Exports one model to ``<folder>/<model>.<layers>.<use>.mirage``; the row says what that took:
-    seconds of each step, MiB, what it consists of, and the predicted µs. Encoders have one use, a
-    batch."""
+    """Export one model to ``<folder>/<model>.<layers>.<use>.mirage``; the row contains the seconds
+    of each step, MiB, the model's parts, and the predicted µs. Encoders have one use, a batch."""
     dtype = torch.bfloat16
     if isinstance(model, Encoder):
         name = f"{model.name}.{model.layers}.batch"

@@ -21,10 +21,8 @@ from mirage.workloads import get
 def found_candidates(
     workloads: Iterable[str], folder: Path | None
 ) -> Iterator[tuple[str, KernelGraph, list[KernelGraph]]]:
-    """Reference and stabilised candidates of each part of the workloads, best first; those without
-    a candidate are left out.
-
-    With a ``folder`` they are searched once and kept there.
+    """Yield the reference and stabilised candidates of each part of the workloads, best first;
+    parts without a candidate are left out. With a ``folder`` they are searched once and kept there.
     """
     for name, reference, claims in found_claims(workloads, folder):
         yield name, reference, [c.candidate for c in claims]

@@ -52,8 +52,8 @@ Tensor = torch.Tensor
 RUNS = "runs.pt"
 RAN = "ran "
 SANITIZER = ("--padding", "32", "--report-api-errors", "no")
-"""Memory around each allocation is no one's; cuda-bindings asks for functions that the driver may
-not have."""
+"""Memory around each allocation is unused; cuda-bindings looks up functions that the driver may not
+have."""
 COUNTS = ("inputs", "outside", "raised", "refused")
 
 
@@ -63,19 +63,19 @@ class Outcome:
 
     inputs: int = 0
     outside: int = 0
-    """Inputs of which an index is none of its dimension."""
+    """Inputs with an index outside of its dimension."""
     raised: int = 0
-    """Inputs of runs that raised, as PyTorch did."""
+    """Inputs for which the program raised an error, like PyTorch."""
     refused: int = 0
-    """Inputs of another type or shape, all refused by name."""
+    """Inputs of another type or shape, all of which were refused by name."""
     kinds: Counter[str] = field(default_factory=lambda: Counter())
     wrong: list[str] = field(default_factory=list)
     kept: list[tuple[list[Tensor], Tensor]] = field(default_factory=list)
 
 
 def fuzz(name: str, inputs: int, seed: int, folder: Path, keep: int = 0) -> Outcome:
-    """At least so many inputs of a program, which is compiled into ``folder``. Of the runs that did
-    not raise, ``keep`` are kept."""
+    """Test at least this many inputs of a program, which is compiled into ``folder``. Of the runs
+    that did not raise an error, ``keep`` are kept."""
     import mirage
     import mirage.runtime
 
@@ -92,7 +92,8 @@ def fuzz(name: str, inputs: int, seed: int, folder: Path, keep: int = 0) -> Outc
     model = mirage.runtime.load(target, device="cpu")
     refuse(found, model, data, example)
     while found.inputs < inputs:
-        inside = rng.random() < 0.3  # where a call of PyTorch raises, the others are not seen
+        # if a call of PyTorch raises an error, the other inputs are not tested
+        inside = rng.random() < 0.3
         numbers = range(len(subject.shapes))
         indices = [draw(subject, i, rng, found.kinds, inside) for i in numbers]
         run(found, subject, model, data, indices, keep)
@@ -141,7 +142,7 @@ def raised_by(program: Any, data: Sequence[Tensor], indices: Sequence[Tensor]) -
 
 
 def refuse(found: Outcome, model: Any, data: Sequence[Tensor], example: list[Tensor]) -> None:
-    """Index tensors of other types and shapes, and none at all: an error that says which."""
+    """Index tensors of other types and shapes, or missing ones, give an error that names them."""
     for number, index in enumerate(example):
         name = f"args_{len(data) + number}:"
         others = [index.to(t) for t in (torch.int16, torch.uint8, torch.float32, torch.bool)]
@@ -152,14 +153,14 @@ def refuse(found: Outcome, model: Any, data: Sequence[Tensor], example: list[Ten
             try:
                 model(*data, *given)
                 found.wrong.append(f"{name} of {other.dtype} {tuple(other.shape)} is accepted")
-            except Exception as error:  # whatever it is: it has to say which
+            except Exception as error:  # any exception must name the tensor
                 if name not in str(error):
                     found.wrong.append(f"{name} of {other.dtype}: {error!r}"[:300])
 
 
 def on_gpu(folder: Path, part: str) -> int:
-    """The kept runs of each program on a GPU (of ``part`` "i/n", every n-th one from the i-th on);
-    how many differ from what is expected."""
+    """Repeat the kept runs of each program on a GPU (with ``part`` "i/n", every n-th one from the
+    i-th on); return how many differ from the expected results."""
     import mirage.runtime
 
     wrong = 0
@@ -181,7 +182,8 @@ def on_gpu(folder: Path, part: str) -> int:
 
 
 def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) -> bool:
-    """Whether memcheck finds nothing in the kept runs, all of which end in time and are right."""
+    """Return whether memcheck finds nothing in the kept runs, and all of them end in time with
+    correct results."""
     own = [sys.executable, __file__, "--run", str(folder), "--part"]
     tool = ["compute-sanitizer", "--tool", "memcheck", *SANITIZER]
     started = time.perf_counter()
@@ -213,7 +215,7 @@ def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) ->
 
 
 def _said(command: list[str], seconds: float) -> str:
-    """Return what a command, and the processes that it starts, printed within a time."""
+    """Return the output of a command and of the processes that it starts, within a time."""
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

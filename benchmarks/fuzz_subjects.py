@@ -22,7 +22,7 @@ import torch.nn.functional as F
 Tensor = torch.Tensor
 Program = Callable[..., Tensor]
 ROWS = 32
-"""Index inputs that one run has: each row of an index tensor is one."""
+"""The number of index inputs of one run: each row of an index tensor is one."""
 SIZE, WIDTH, EACH = 37, 24, 3
 KINDS = ("valid", "edge", "negative", "beyond", "huge", "mixed")
 HUGE = (2**31 - 1, -(2**31), 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -(2**63), 2**24 + 1)
@@ -32,7 +32,7 @@ HUGE = (2**31 - 1, -(2**31), 2**31, 2**32, 2**32 + 1, 2**40, 2**62, 2**63 - 1, -
 class Subject:
     """``program(*data, *indices)``. ``lengths`` may be any numbers; other indices lie in
     ``[low, size)``. ``expected(program, data, indices, outside)`` gets indices that are moved
-    inside, and where they were not."""
+    inside, and which of them were outside."""
 
     program: Program
     data: tuple[tuple[int, ...], ...]
@@ -41,7 +41,7 @@ class Subject:
     sizes: tuple[int, ...] = (SIZE,)
     from_the_end: bool = False
     lengths: tuple[int, ...] = ()
-    """Which of the index tensors are lengths, or wrap around: any number is right."""
+    """Which of the index tensors are lengths, or wrap around: any number is valid."""
     dtype: torch.dtype = torch.int64
     half: bool = False
     tolerance: float = 0.0
@@ -50,7 +50,7 @@ class Subject:
 def draw(
     subject: Subject, number: int, rng: random.Random, counts: Counter[str], inside: bool
 ) -> Tensor:
-    """Index tensor ``number``: the numbers of a row are of one kind, of dimensions or of any."""
+    """Return index tensor ``number``: the numbers of a row are all of one kind."""
     shape, size = subject.shapes[number], subject.sizes[number]
     low = -size if subject.from_the_end and number not in subject.lengths else 0
     rows: list[list[int]] = []
@@ -87,7 +87,7 @@ def outside(subject: Subject, number: int, index: Tensor) -> Tensor:
 def nothing_read(
     program: Program, data: Sequence[Tensor], indices: Sequence[Tensor], outside: Sequence[Tensor]
 ) -> Tensor:
-    """No number where one of the indices is outside."""
+    """Give NaN where one of the indices is outside."""
     y = program(*data, *indices)
     bad = outside[0]
     for more in outside[1:]:
@@ -137,7 +137,7 @@ def added_nowhere(program: Program, data: Any, indices: Any, outside: Any) -> Te
 
 
 def bag_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
-    """No number where one of a bag is outside."""
+    """Give NaN where an index of a bag is outside."""
     return torch.where(outside[0].any(-1, keepdim=True), torch.nan, program(*data, *indices))
 
 
@@ -175,13 +175,13 @@ def paged_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Te
 
 
 def best(table: Tensor, scores: Tensor, limit: Tensor) -> Tensor:
-    """Rows of the best ones up to a limit."""
+    """Return the rows of the best elements up to a limit."""
     seen = torch.arange(scores.shape[1]) < limit[:, None]
     return norm(table[torch.where(seen, scores, scores - 100).topk(2, -1).indices]).sum(1)
 
 
 def windowed(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
-    """The last 20 keys up to a position, which wraps around as integers do."""
+    """Return the last 20 keys up to a position, which wraps around like integers."""
     i, last = torch.arange(k.shape[-2]), position[:, None]
     mask = (i <= last) & (i > last - 20)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])

@@ -18,25 +18,25 @@ TIMEOUT_S = 10.0
 
 
 class GpuTimeout(Exception):
-    """A kernel did not end; the process cannot use the GPU any more."""
+    """A kernel did not end; the process can no longer use the GPU."""
 
 
 def array_of(argument: Any) -> Array | None:
-    """The NumPy array behind an argument, if it is one."""
+    """Return the NumPy array of an argument, if it has one."""
     if isinstance(argument, (Uninitialised, Dependent, TensorMap)):
         return argument.array
     return argument if isinstance(argument, np.ndarray) and argument.ndim else None
 
 
 def root_of(array: Array) -> Array:
-    """The array that owns the memory."""
+    """Return the array that owns the memory."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 class GpuModule:
-    """PTX that the driver has compiled."""
+    """PTX compiled by the driver."""
 
     def __init__(self, ptx: str) -> None:
         d = driver()
@@ -59,7 +59,8 @@ class GpuModule:
         cluster: Sequence[int],
         shared_bytes: int,
     ) -> None:
-        """Copies arrays to the GPU, runs, copies back in place. Raises DriverError, GpuTimeout."""
+        """Copy arrays to the GPU, run, and copy them back in place. Raises DriverError,
+        GpuTimeout."""
         name, blocks = kernel.name, int(np.prod([*cluster]))
         function = self._function(name, shared_bytes, blocks)
         device = _copied(arguments)
@@ -77,7 +78,7 @@ class GpuModule:
         _copy_back(device)
 
     def _function(self, name: str, shared_bytes: int, blocks: int) -> Any:
-        """A kernel that may have so much shared memory, and clusters of so many blocks."""
+        """Return a kernel that may use this much shared memory and clusters of this size."""
         d = driver()
         function = check(d.cuModuleGetFunction(self.module, name.encode()), name)
         if shared_bytes > 48 * 1024:
@@ -103,11 +104,11 @@ class GpuModule:
 
 
 Device = dict[int, tuple[int, Array]]
-"""The addresses of the memory of arrays on the GPU, by the arrays' ids."""
+"""The GPU addresses of arrays, by the arrays' ids."""
 
 
 def _copied(arguments: Sequence[Any]) -> Device:
-    """Memory on the GPU for all arrays; those that share memory share it there."""
+    """Allocate memory on the GPU for all arrays; arrays that share memory share it there too."""
     d = driver()
     device: Device = {}
     for argument in arguments:
@@ -128,7 +129,7 @@ def _copied(arguments: Sequence[Any]) -> Device:
 
 
 def _copy_back(device: Device) -> None:
-    """Into arrays that can be written; the memory on the GPU is given back."""
+    """Copy back into writable arrays, and free the memory on the GPU."""
     d = driver()
     for address, root in device.values():
         data = memory_of(root)
@@ -191,7 +192,7 @@ def tensor_map(tensor: TensorMap, address: int) -> bytes:
         array.ndim,
         address,
         [d.cuuint64_t(n) for n in reversed(array.shape)],
-        # The driver wants a list even of no strides, for rank 1.
+        # The driver expects a list even if there are no strides, for rank 1.
         [d.cuuint64_t(s) for s in reversed(array.strides[:-1])] or [d.cuuint64_t(0)],
         [d.cuuint32_t(n) for n in reversed(tensor.box)],
         [d.cuuint32_t(n) for n in reversed(tensor.strides)],

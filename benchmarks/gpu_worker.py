@@ -1,4 +1,4 @@
-"""Launches PTX on a GPU in a process of its own, which is replaced if a kernel breaks it.
+"""Launches PTX on a GPU in a separate process, which is replaced if a kernel breaks it.
 
 A kernel that faults leaves its process without a usable GPU, and no reset inside the process helps.
 Therefore the process that compares results never touches the driver; it sends launches to a worker.
@@ -35,7 +35,7 @@ class GpuError(Exception):
 
 @dataclass(frozen=True)
 class View:
-    """An argument over one of a launch's memories: where its elements are."""
+    """An argument that uses one of a launch's memories, and the place of its elements there."""
 
     root: int
     offset: int
@@ -47,7 +47,8 @@ class View:
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch as data: memories that arguments share, arguments that are views or values."""
+    """One launch as data: memories, which arguments may share, and arguments that are views or
+    values."""
 
     ptx: str
     kernel: Kernel
@@ -57,7 +58,8 @@ class Launch:
 
 
 def snapshot(arguments: Sequence[Any]) -> tuple[list[Array], tuple[Any, ...]]:
-    """The arrays that own the arguments' memory, and the arguments as views of copies of them."""
+    """Return the arrays that own the arguments' memory, and the arguments as views of copies of
+    them."""
     roots: list[Array] = []
     views: list[Any] = []
     known: dict[int, int] = {}
@@ -87,7 +89,7 @@ def snapshot(arguments: Sequence[Any]) -> tuple[list[Array], tuple[Any, ...]]:
 def request_of(
     ptx: str, kernel: Kernel, arguments: Sequence[Any], options: dict[str, Any]
 ) -> tuple[list[Array], Launch]:
-    """The memories behind the arguments, and a launch as `Emulator.launch` takes it, as data."""
+    """Return the memories of the arguments, and a call of `Emulator.launch` as data."""
     roots, views = snapshot(arguments)
     defaults: dict[str, Any] = {"cluster": (1, 1, 1), "shared_bytes": 0}
     shape = {k: options.get(k, defaults.get(k)) for k in ("grid", "block", *defaults)}
@@ -105,7 +107,7 @@ def _argument(view: Any, roots: Sequence[Array]) -> Any:
 
 
 def _signature(kernel: Kernel) -> Kernel:
-    """The kernel without its body."""
+    """Return the kernel without its body."""
     return replace(kernel, registers=[], variables=[], body=[], labels={})
 
 
@@ -116,7 +118,7 @@ class GpuProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def launch(self, request: Launch) -> list[Array]:
-        """The memories after the launch. Raises GpuError."""
+        """Return the memories after the launch. Raises GpuError."""
         if self.process is None:
             command = [sys.executable, __file__]
             self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -136,7 +138,7 @@ class GpuProcess:
         return reply
 
     def close(self) -> None:
-        """Ends the worker."""
+        """End the worker."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -144,7 +146,7 @@ class GpuProcess:
 
 
 def serve() -> None:
-    """Answers requests until the input ends: memories, or the text of an error."""
+    """Answer requests until the input ends, with memories or the text of an error."""
     modules: dict[str, GpuModule] = {}
     output = sys.stdout.buffer
     while True:

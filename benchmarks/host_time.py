@@ -7,12 +7,12 @@
 Each artifact and model is called through the compiled launcher (tools/build-launcher.py), if it
 exists, and in Python alone, alternating with `torch.add` of two vectors. Programs for any size are
 called at one size, at two sizes in turn, and at new sizes, and are compared with the program for
-one size. Calls follow one another, but are few enough that the GPU's queue is never full. Programs
-of several kernels are also launched kernel by kernel, as they are if the addresses of a call are
-new or if graphs are turned off (MIRAGE_GRAPHS=0), and then without early starts and in batches of a
-tenth, which shows how long the driver takes for these launches and whether it waits for the GPU.
-`compile` makes programs of one and of ten kernels; `run` needs Python, torch, cuda-bindings and a
-GPU.
+one size. Calls follow each other directly, but are few enough that the GPU's queue is never full.
+Programs of several kernels are also launched kernel by kernel, as they are if the addresses of a
+call are new or if graphs are turned off (MIRAGE_GRAPHS=0), and then without early starts and in
+batches of a tenth, which shows how long the driver takes for these launches and whether it waits
+for the GPU. `compile` makes programs of one and of ten kernels; `run` needs Python, torch,
+cuda-bindings and a GPU.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from mirage.runtime.serialization.artifact import Artifact  # noqa: E402
 from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec  # noqa: E402
 
 BATCH = 50
-"""Calls between two waits for the GPU."""
+"""The number of calls between two waits for the GPU."""
 SIZES = (33, 100)
-"""Sizes of programs for any."""
+"""The sizes at which programs for any size are called."""
 WIDTH, LAYERS = 1024, 10
 Call = Callable[[], Any]
 
 
 class Layers(torch.nn.Module):
-    """Products of which each is a kernel."""
+    """Products, each of which is a kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +62,7 @@ class Layers(torch.nn.Module):
 
 
 class Sum(torch.nn.Module):
-    """One kernel, as `torch.add` is."""
+    """One kernel, like `torch.add`."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x + y
@@ -85,7 +85,8 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 
 def tensor(spec: TensorSpec, rows: int | None = None) -> torch.Tensor:
-    """A random tensor of a specification, with other ``rows``; indices are zeros."""
+    """Return a random tensor of a specification, with another number of ``rows``; indices are
+    zeros."""
     dtype = getattr(torch, TORCH_NAMES[spec.dtype])
     shape = spec.shape if rows is None else (rows, *spec.shape[1:])
     x = torch.empty_strided(shape, spec.strides, dtype=dtype, device="cuda")
@@ -93,7 +94,7 @@ def tensor(spec: TensorSpec, rows: int | None = None) -> torch.Tensor:
 
 
 def microseconds(calls: dict[str, Call], rounds: int, batch: int = BATCH) -> dict[str, float]:
-    """The median time of each; they take turns."""
+    """Return the median time of each function; they take turns."""
     spent: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 3):
         for name, call in calls.items():
@@ -108,7 +109,7 @@ def microseconds(calls: dict[str, Call], rounds: int, batch: int = BATCH) -> dic
 
 
 def loaded(folder: Path, *, pure: bool = False) -> Any:
-    """An artifact or a model; ``pure`` without the compiled launcher."""
+    """Load an artifact or a model; ``pure`` without the compiled launcher."""
     state = Layers().state_dict() if folder.name == "ten.mirage" else None
     found = fast.compiled
     if pure:
@@ -123,7 +124,7 @@ def loaded(folder: Path, *, pure: bool = False) -> Any:
 
 
 def kernel_by_kernel(load_it: Callable[[], Any]) -> Any:
-    """Return the program that a function loads, without graphs."""
+    """Return the program that a function loads, with CUDA graphs turned off."""
     before = os.environ.get(fast.GRAPHS)
     os.environ[fast.GRAPHS] = "0"
     fast.driver_functions.cache_clear()
@@ -137,7 +138,7 @@ def kernel_by_kernel(load_it: Callable[[], Any]) -> Any:
 
 
 def without_early_starts(artifact: Artifact) -> Executable:
-    """A part whose kernels start when those before them have ended."""
+    """Return a part whose kernels start only after the previous ones have ended."""
     kernels = tuple(replace(k, dependent=False) for k in artifact.manifest.kernels)
     program = Executable(replace(artifact, manifest=replace(artifact.manifest, kernels=kernels)))
     program.prepare()
@@ -145,14 +146,14 @@ def without_early_starts(artifact: Artifact) -> Executable:
 
 
 def launches_measured(folder: Path, program: Model, rounds: int) -> dict[str, float]:
-    """Calls of a model that is not a graph, each for one kernel."""
+    """Yield the calls of a model without a CUDA graph, each for one kernel."""
     plain = kernel_by_kernel(lambda: loaded(folder))
     inputs = [tensor(s) for s in program.manifest.inputs]
     kept: list[Any] = []
 
     def keep() -> None:
         kept.append(program(*inputs))
-        if len(kept) == 2 * BATCH:  # no memory comes again before the next round
+        if len(kept) == 2 * BATCH:  # no memory is reused before the next round
             del kept[:BATCH]
 
     calls: dict[str, Call] = {"new results": keep, "kernel by kernel": lambda: plain(*inputs)}
@@ -176,7 +177,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def sizes_measured(folder: Path, program: SizedModel, rounds: int) -> dict[str, Any]:
-    """The row of a model for any size."""
+    """Return the row of a model for any size."""
     size = program.manifest.size
     assert size is not None
     specs = program.manifest.inputs
@@ -187,7 +188,7 @@ def sizes_measured(folder: Path, program: SizedModel, rounds: int) -> dict[str, 
             for i, s in enumerate(specs)
         ]
 
-    program(*inputs(SIZES[0]))  # the first call of a thread makes the context its own
+    program(*inputs(SIZES[0]))  # the first call of a thread makes the context current
     known, other = (inputs(n) for n in SIZES)
     new = [inputs(n) for n in range(size.at_least, size.at_most + 1) if n not in SIZES]
     torch.cuda.synchronize()
@@ -214,7 +215,7 @@ def sizes_measured(folder: Path, program: SizedModel, rounds: int) -> dict[str, 
 
 
 def measured(folder: Path, program: Executable | Model, rounds: int) -> dict[str, Any]:
-    """The row of an artifact or a model."""
+    """Return the row of an artifact or a model."""
     pure = loaded(folder, pure=True)
     inputs = [tensor(s) for s in program.manifest.inputs]
     equal = same(program(*inputs), pure(*inputs))
@@ -238,14 +239,14 @@ def measured(folder: Path, program: Executable | Model, rounds: int) -> dict[str
 
 
 def run_all(arguments: argparse.Namespace) -> int:
-    """Measures every program."""
+    """Measure every program."""
     if not torch.cuda.is_available():
         print("error: no GPU was found, this script measures calls on one", file=sys.stderr)
         return 2
     rows: dict[str, Any] = {}
     for folder in sorted(f for a in arguments.artifacts for f in a.glob("*.mirage")):
         if folder.name.split(".")[1:2] not in (["any"], ["mirage"]):
-            continue  # of one size, measured beside that for any
+            continue  # for one size; measured together with that for any size
         program = loaded(folder)
         if isinstance(program, SizedModel):
             row = sizes_measured(folder, program, arguments.rounds)

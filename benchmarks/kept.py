@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 LARGEST = 100_000
-"""Bytes of a summary."""
+"""The most bytes of a summary."""
 DIGITS = 6
-"""Significant digits of a summary's numbers: more than any clock has."""
+"""Significant digits of a summary's numbers, more than any clock has."""
 
 
 class TooLargeError(ValueError):
@@ -26,8 +26,8 @@ def raw_path(path: Path) -> Path:
 
 
 def write(path: Path, data: Mapping[str, Any], rows: str, details: Collection[str] = ()) -> None:
-    """Writes ``data`` to ``<stem>.raw.json``, and to ``path`` the same without the ``details`` of
-    its ``rows`` (a list, or a dictionary of them), a row a line. Raises :class:`TooLargeError`."""
+    """Write ``data`` to ``<stem>.raw.json``, and without the ``details`` of its ``rows`` (a list or
+    dictionary) to ``path``, one row per line. Raises :class:`TooLargeError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _replace(raw_path(path), json.dumps(data, indent=1) + "\n")
     text = summary(data, rows, details)
@@ -40,7 +40,7 @@ def write(path: Path, data: Mapping[str, Any], rows: str, details: Collection[st
 
 
 def summary(data: Mapping[str, Any], rows: str, details: Collection[str] = ()) -> str:
-    """The text of a summary."""
+    """Return the text of a summary."""
     found = data[rows]
 
     def short(row: Any) -> Any:

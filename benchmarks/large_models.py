@@ -40,7 +40,7 @@ BATCH = "batch"
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
-    """One model after the other; rows are kept beside them."""
+    """Compile one model after the other; rows are kept next to them."""
     from exported_models import exported, said
     from mirage.pipeline.options import OptimizeOptions
 
@@ -70,7 +70,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 
 def run_all(arguments: argparse.Namespace) -> int:
-    """Measures every model of a folder."""
+    """Measure every model of a folder."""
     import measured_encoders
     import measured_models
     import torch

@@ -49,7 +49,7 @@ WRONG = (
 SEARCH_SECONDS = 30.0
 PIECE_SECONDS = 2.0
 LONGEST = 60.0  # of processor time, for a mutant
-SPECIAL = 4  # situations of models, where a verdict is not what a short look suggests
+SPECIAL = 4  # situations of models, if a verdict differs from what a short test suggests
 
 
 @dataclass(frozen=True)
@@ -64,16 +64,16 @@ class LayerSubject:
 
 @dataclass(frozen=True)
 class LayerOutcome:
-    """One mutant, and the verdict on it. ``shown``: all its pieces are, without the tests of the
-    whole. ``named``: of one that is not, a piece with the fault is among those that are not shown.
+    """One mutant, and the verdict on it. ``shown``: all its pieces are shown, without tests of the
+    whole. ``named``: if not, a piece with the fault is among those that are not shown.
     """
 
     subject: str
     kind: str
     description: str
-    key: str  # equal for equal mutants of equal references, said to hold the same
+    key: str  # equal for equal mutants of equal references with equal statements
     different: bool
-    useless: bool  # no number comes out where the reference has one
+    useless: bool  # the result is not a number where the reference has one
     verdict: str
     accepted: bool
     shown: bool
@@ -84,8 +84,8 @@ class LayerOutcome:
 def layer_subjects(
     name: str, folder: Path | None = None, seconds: float = SEARCH_SECONDS
 ) -> list[LayerSubject]:
-    """The best candidate of a layer, and the best one with another number of kernels; kept in a
-    ``folder`` if one is given."""
+    """Return the best candidate of a layer, and the best one with another number of kernels; they
+    are kept in a ``folder`` if one is given."""
     file = None if folder is None else folder / f"{name}.pkl"
     if file is not None and file.exists():
         found = pickle.loads(file.read_bytes())
@@ -105,7 +105,7 @@ def kept_layers(folder: Path) -> Iterator[LayerSubject]:
 
 
 def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
-    from layer_candidates import candidates_of  # what attacks kept candidates needs no importer
+    from layer_candidates import candidates_of  # attacks on kept candidates need no importer
 
     seen: dict[int, set[int]] = {}
     for found in candidates_of(name, seconds):
@@ -120,7 +120,7 @@ def _found(name: str, seconds: float) -> Iterator[LayerSubject]:
 
 
 class _Pieces:
-    """Judges mutants of one candidate; what is known of a piece is kept for the next one."""
+    """Judges mutants of one candidate; verdicts on pieces are kept for the next mutant."""
 
     def __init__(self, subject: LayerSubject, seed: int) -> None:
         self.subject = subject
@@ -140,7 +140,8 @@ class _Pieces:
         return found
 
     def _exchanged(self, stored: Pairs) -> Pairs:
-        """Each fourth time with two of the candidate's tensors in each other's place."""
+        """Return the statements, every fourth time with two of the candidate's tensors
+        exchanged."""
         if self.rng.random() > 0.25 or len(stored) < 2:
             return stored
         i, j = self.rng.sample(range(len(stored)), 2)
@@ -163,7 +164,7 @@ class _Pieces:
         return hashlib.sha256(f"{text} {said}".encode()).hexdigest()[:16]
 
     def judge(self, mutant: Mutant) -> LayerOutcome:
-        """The verdicts on one mutant, and whether it is different in fact."""
+        """Return the verdicts on one mutant, and whether it really differs."""
         start = time.perf_counter()
         stored = tuple((p, mutant.values.get(c, c)) for p, c in self.subject.hint.stored)
         hint = replace(self.subject.hint, stored=self._exchanged(stored))
@@ -174,7 +175,8 @@ class _Pieces:
         different = finding is not None and finding.kind == "different"
         useless = finding is not None and finding.kind == "undefined"
         accepted = verdict.accepted
-        if useless and accepted:  # equal, as a sum for a maximum is: that is for rounding errors
+        # equal, like a sum in place of a maximum: the test of rounding errors decides
+        if useless and accepted:
             full = replace(options, numerics=True)
             accepted = verify(
                 self.subject.reference, mutant.graph, full, hint, self.ledger
@@ -199,20 +201,20 @@ class _Pieces:
 def attack_layer(
     subject: LayerSubject, count: int, seed: int, deadline: float = float("inf")
 ) -> Iterator[LayerOutcome]:
-    """Verdicts on mutants of one candidate; none after ``deadline`` (of ``time.time``)."""
+    """Yield verdicts on mutants of one candidate; none after ``deadline`` (of ``time.time``)."""
     pieces = _Pieces(subject, seed)
     for mutant in mutants(subject.candidate, pieces.rng, count):
         if time.time() > deadline:
             return
-        with suppress(TooMuchWork, Late):  # the oracle cannot say what it is
+        with suppress(TooMuchWork, Late):  # the oracle cannot judge it
             with at_most(LONGEST, processor=True):
                 found = pieces.judge(mutant)
             yield found
 
 
 def layer_summary(outcomes: Sequence[LayerOutcome]) -> dict[str, object]:
-    """Counts that decide, and every case of a wrong one. Equal mutants count once, by the worst
-    that was seen of them."""
+    """Return the counts that decide, and all cases that should not occur. Equal mutants count once,
+    by their worst outcome."""
     by_harm = sorted(outcomes, key=lambda o: (o.different or o.useless, o.accepted, o.shown))
     outcomes = list({o.key: o for o in by_harm}.values())
     different = [o for o in outcomes if o.different]

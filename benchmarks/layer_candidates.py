@@ -32,7 +32,7 @@ class Found:
 
 
 def candidates_of(name: str, seconds: float) -> Iterator[Found]:
-    """The candidates of each part of a layer at its small width, best first."""
+    """Yield the candidates of each part of a layer at its small width, best first."""
     try:
         layer = case(name).build("small")
     except MissingPackageError as error:

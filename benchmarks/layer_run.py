@@ -1,4 +1,4 @@
-"""One layer of the gallery: it is optimized, and later executed without a GPU and compared with
+"""Optimizes one layer of the gallery, and later executes it without a GPU and compares it with
 PyTorch.
 
 Compiled kernels run in the emulator (at small widths). At real widths, for which emulation takes
@@ -43,8 +43,8 @@ CHARACTERS = 240
 
 @dataclass(frozen=True)
 class Found:
-    """The part of an optimized layer that is needed to execute it; its program, whose tensors need
-    not be kept, is imported again."""
+    """The part of an optimized layer that is needed to execute it. Its program is imported again,
+    so that its tensors need not be kept."""
 
     program: Program
     graph: KernelGraph
@@ -54,7 +54,7 @@ class Found:
 def measure(
     case: Case, width: Width, options: OptimizeOptions, kept: Path, process: int | None = None
 ) -> Row:
-    """How one layer is optimized; ``error`` says where and why it ended early. What was found is
+    """The optimization of one layer; ``error`` says where and why it ended early. The result is
     kept for :func:`execute`. Memory is that of a ``process`` (this one) and all below it; the
     layer's weights take none."""
     start = time.perf_counter()
@@ -81,16 +81,16 @@ def measure(
 
 
 def without_weights(layer: Layer) -> Layer:
-    """The layer with weights that nobody has written to: the system gives them no memory. What they
-    hold does not matter for what is optimized; buffers hold constants, and keep them."""
+    """Return the layer with weights that have never been written: the system gives them no memory.
+    The values of weights do not affect the optimization; buffers hold constants, and keep them."""
     for parameter in layer.module.parameters():
         parameter.data = mapped(parameter.data)
     return layer
 
 
 def mapped(x: torch.Tensor) -> torch.Tensor:
-    """A tensor like ``x`` in memory of its own that was not touched (others may come from what was
-    given back)."""
+    """Return a tensor like ``x`` in new memory that was never touched (PyTorch's allocator may
+    reuse freed memory)."""
     if not x.numel():
         return x
     pages = mmap.mmap(-1, x.numel() * x.element_size())
@@ -98,7 +98,7 @@ def mapped(x: torch.Tensor) -> torch.Tensor:
 
 
 class Clock:
-    """How long each stage takes, by what the driver says is under way."""
+    """Measures the time of each stage, from the driver's reports of progress."""
 
     STAGES = ("search", "verify", "compile", "check")
 
@@ -147,7 +147,7 @@ def account(optimized: Optimized) -> Row:
 
 
 def _reasons(optimized: Optimized) -> dict[str, int]:
-    """Why candidates were dropped."""
+    """Return why candidates were dropped."""
     reasons: Counter[str] = Counter()
     for checked in optimized.verdicts:
         if not checked.kept:
@@ -159,7 +159,7 @@ def _reasons(optimized: Optimized) -> dict[str, int]:
 
 
 def execute(case: Case, width: Width, kept: Path) -> Row:
-    """Errors of what was kept and of PyTorch against float64."""
+    """Return the errors of the kept result and of PyTorch against float64."""
     at = time.perf_counter()
     layer = case.build(width)
     imported = from_torch(layer.module, *layer.inputs, allow_fallback=case.fallback)

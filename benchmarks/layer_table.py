@@ -8,7 +8,8 @@ from typing import Any
 
 Row = dict[str, Any]
 LATE = 0.5
-"""Seconds after which a result is late: what is under way when the time is up is not cut off."""
+"""Seconds after which a result is late: a step that has begun is not interrupted when the time is
+up."""
 HEADER = (
     "layer", "width", "ops", "import s", "search s", "verify s", "compile s", "run s", "total s",
     "kernels", "own ops", "predicted µs", "MiB (before)", "verdicts", "error, ours / PyTorch",
@@ -24,15 +25,15 @@ chosen µGraphs in the interpreter with each op rounded to its type."""
 
 
 def error_ratio(row: Row) -> float | None:
-    """The error in units of PyTorch's own; None where the layer was not executed, or PyTorch's is
-    none."""
+    """Return the error in units of PyTorch's; None if the layer was not executed, or PyTorch's
+    error is zero."""
     if "error_ours" not in row or not row["error_torch"][0]:
         return None
     return row["error_ours"][0] / row["error_torch"][0]
 
 
 def cells(row: Row) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
 
     def seconds(key: str) -> str:
         return f"{row[key]:.1f}" if key in row else ""
@@ -56,7 +57,7 @@ def cells(row: Row) -> list[str]:
 
 
 def markdown(rows: Sequence[Row], command: str, machine: str, budget: float) -> str:
-    """The table, and what fell back below it."""
+    """Return the table, followed by the parts that fell back."""
     lines = [f"Made by `{command}` on {machine}.", "", summary_line(rows, budget) + ".", "", LEGEND]
     lines += ["", "| " + " | ".join(HEADER) + " |", "|---" * len(HEADER) + "|"]
     lines += ["| " + " | ".join(cells(r)) + " |" for r in rows]
@@ -74,7 +75,7 @@ def _fallbacks(row: Row) -> list[str]:
 
 
 def summary(rows: Sequence[Row], budget: float) -> Row:
-    """Counts, and the worst."""
+    """Return the counts, and the worst values."""
     total = [(r["total_s"], r["case"], r["width"]) for r in rows if "total_s" in r]
     ratios = [(x, r["case"], r["width"]) for r in rows if (x := error_ratio(r)) is not None]
     return {
@@ -93,7 +94,7 @@ def summary(rows: Sequence[Row], budget: float) -> Row:
 
 
 def summary_line(rows: Sequence[Row], budget: float) -> str:
-    """The counts as a sentence."""
+    """Return the counts as a sentence."""
     s = summary(rows, budget)
     text = (
         f"{s['layers']} layers, {s['optimized']} optimized, {s['in_time']} of them within "

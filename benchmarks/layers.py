@@ -4,7 +4,7 @@
     python benchmarks/layers.py --budget 20 --out benchmarks/results
     python benchmarks/layers.py 'bert*' llama --width small
 
-Each layer at each width is optimized by a process of its own, one after the other: import, search,
+Each layer at each width is optimized by a separate process, one after the other: import, search,
 verification and compilation, for at most ``--limit`` seconds. Then the results are executed without
 a GPU, several at once, and compared with PyTorch (layer_run.py). For each layer, the table
 (layer_table.py) says how long the stages took, how many kernels there are, how fast they are
@@ -12,9 +12,9 @@ predicted to be, how much memory all processes had at most together (weights, of
 shapes matter, take none), what the verdicts are, how large the errors are, and which parts fell
 back.
 
-The measurements of a run that is not finished are kept next to its results. With ``--resume``, a
-run that was interrupted continues from there, and any other run keeps the layers that it is not
-asked for. The exit code is 1 if the result of an executed layer is wrong.
+The measurements of a run that is not finished are kept next to its results. With ``--resume``, an
+interrupted run continues from there, and any other run keeps the results of layers that are not
+named. The exit code is 1 if the result of an executed layer is wrong.
 """
 
 # ruff: noqa: E402  (threads of matrix products are limited before NumPy loads)
@@ -49,7 +49,7 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE.parent / "test" / "python"
 import kept
 from gallery import Width, case, cases
 from gallery.case import WIDTHS
-from layer_run import execute, measure  # processes are forked: what they need is imported once
+from layer_run import execute, measure  # processes are forked, so imports happen once
 from layer_table import cells, markdown, summary, summary_line
 from mirage.cost import DEFAULT_CHIP
 from mirage.pipeline.options import OptimizeOptions
@@ -58,15 +58,15 @@ Row = dict[str, Any]
 Key = tuple[str, Width]
 PARTIAL, FOUND = "layers.partial.json", "layers.found"
 PATIENCE = 0.5
-"""Seconds that a process has to end by itself."""
+"""Seconds within which a process should end by itself."""
 DETAILS = ("stop", "kept", "dropped", "notes", "all_s", "execute_s", "dtype")
-"""The details of a row that are only in the raw data."""
+"""The details of a row that only the raw data contain."""
 
 
 def apart(work: Callable[[Callable[[str], None]], Row], limit: float) -> Row:
-    """Return the result of ``work`` in a process of its own, which ends with all of its workers;
-    ``error`` if this takes longer than ``limit`` seconds, or if the process dies. ``work`` is given
-    a function with which it reports its progress."""
+    """Return the result of ``work`` in a separate process, which is ended with all of its workers;
+    ``error`` if this takes longer than ``limit`` seconds, or if the process dies. ``work`` gets a
+    function with which it reports its progress."""
     ours, theirs = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_send, args=(work, theirs))
     child.start()
@@ -81,7 +81,7 @@ def apart(work: Callable[[Callable[[str], None]], Row], limit: float) -> Row:
                 break
             stage, row = (said, None) if isinstance(said, str) else (stage, said)
         late = row is None and time.monotonic() >= until
-    finally:  # also where the user ends it
+    finally:  # also if the user interrupts it
         if row is None and child.pid is not None:
             child.join(0.0 if time.monotonic() >= until else PATIENCE)
             with suppress(ProcessLookupError):
@@ -108,7 +108,7 @@ def _send(work: Callable[[Callable[[str], None]], Row], to: Connection) -> None:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers with four digits: the file stays small."""
+    """Round numbers to four digits, to keep the file small."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
     if isinstance(value, dict):
@@ -117,7 +117,7 @@ def rounded(value: Any) -> Any:
 
 
 class Run:
-    """The rows of a run, and where what it has found so far is kept."""
+    """The rows of a run, and where its results so far are kept."""
 
     def __init__(self, arguments: argparse.Namespace, folder: Path) -> None:
         self.arguments, self.folder = arguments, folder
@@ -134,7 +134,7 @@ class Run:
         self.rows = {(r["case"], r["width"]): r for r in rows}
 
     def optimize(self, keys: Sequence[Key]) -> None:
-        """Measures the layers that were not, one after the other."""
+        """Optimize the layers that are not measured yet, one after the other."""
         a = self.arguments
         main = os.getpid()
         for key in keys:
@@ -152,7 +152,7 @@ class Run:
             self._add(key, apart(work, a.limit))
 
     def execute(self, keys: Sequence[Key]) -> None:
-        """Executes what was found, several layers at once."""
+        """Execute the results, several layers at once."""
 
         def one(key: Key) -> None:
             name, width = key
@@ -177,7 +177,7 @@ class Run:
         temporary.replace(self.folder / PARTIAL)
 
     def write(self, seconds: float) -> None:
-        """The results; what is there of the run besides is no longer needed."""
+        """Write the results, and remove the other files of the run."""
         order = {c.name: n for n, c in enumerate(cases())}
         found = sorted(
             self.rows.values(), key=lambda r: (WIDTHS.index(r["width"]), order[r["case"]])

@@ -13,12 +13,12 @@ from measured_models import ALLOWED, OURS, PEERS, Bench, Peer, Row, compiled
 from mirage.runtime import load
 
 ONCE = tuple(p for p in PEERS if p.attention == "full")
-"""Peers that differ in more than how a cache is attended to."""
+"""The peers of encoders, which have no forms of attention to a cache."""
 
 
 def measured(bench: Bench, folder: Path, encoder: Encoder) -> Row:
-    """The row of an encoder: what loading took, errors, and times. Raises what loading and calls
-    raise."""
+    """Return the row of an encoder: the time of loading, errors, and times. Raises the errors of
+    loading and of calls."""
     weights = random_weights(encoder, "cuda", torch.bfloat16)
     begin = time.perf_counter()
     model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
@@ -42,6 +42,6 @@ def measured(bench: Bench, folder: Path, encoder: Encoder) -> Row:
 
 
 def error(exact: torch.Tensor, got: torch.Tensor) -> float:
-    """The relative L2 error."""
+    """Return the relative L2 error."""
     apart = ((got.float() - exact).norm() / exact.norm()).item()
     return float("inf") if apart != apart else apart

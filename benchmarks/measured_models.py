@@ -24,7 +24,7 @@ from time_limit import Late, at_most
 Row = dict[str, Any]
 Args = tuple[torch.Tensor, torch.Tensor, list[torch.Tensor], list[torch.Tensor]]
 ALLOWED = 2.0
-"""Times PyTorch's own error against float32 that ours may be."""
+"""The largest permitted ratio of our error against float32 to PyTorch's."""
 OURS = "mirage"
 
 
@@ -49,15 +49,15 @@ PEERS = (
     Peer("autotune written", "written", "max-autotune-no-cudagraphs"),
 )
 """The peers, in the order in which they are prepared. All are replayed as CUDA graphs that we
-capture, as "max-autotune" does as well: "max-autotune-no-cudagraphs" tunes the same kernels, and
-products of one shape are tuned once, in whatever layers they are."""
+capture, like those of "max-autotune": "max-autotune-no-cudagraphs" tunes the same kernels, and
+products of one shape are tuned once for all layers."""
 
 
 class Bench:
-    """The settings for all models: ``rounds`` of medians, the time after which nothing
-    is begun (of ``time.monotonic``), the names of ``peers`` (None: all), whether to ``profile``
-    ours and the fastest of them, and the seconds within which a peer must be ``prepared`` (0: any
-    time)."""
+    """The settings for all models: ``rounds`` of medians, the time (of ``time.monotonic``) after
+    which no measurement begins, the names of ``peers`` (None: all), whether to ``profile`` our
+    model and the fastest of them, and the seconds within which a peer must be ``prepared`` (0: no
+    limit)."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Bench:
         self._weights: tuple[Decoder, dict[str, torch.Tensor]] | None = None
 
     def measured(self, folder: Path, decoder: Decoder, use: Use) -> Row:
-        """The row of a model: what loading took, errors, and times. Raises what loading and calls
-        raise."""
+        """Return the row of a model: the time of loading, errors, and times. Raises the errors of
+        loading and of calls."""
         weights = self._made(decoder)
         begin = time.perf_counter()
         model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
@@ -117,7 +117,7 @@ class Bench:
         peers: Iterable[Peer],
         prepare: Callable[[Peer], Callable[[int], Any]],
     ) -> None:
-        """Times of a model and of its peers, in turns."""
+        """Return the times of a model and of its peers, measured in turns."""
         last: list[torch.Tensor] = []
         calls: dict[str, Callable[[int], Any]] = {OURS: lambda i: last.append(model(*args))}
         expected = model(*args)
@@ -167,7 +167,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Logits, and the keys and values of the new tokens of each layer."""
+    """The logits, and the keys and values of the new tokens of each layer."""
 
     logits: torch.Tensor
     keys: tuple[torch.Tensor, ...]
@@ -175,7 +175,7 @@ class Outcome:
 
 
 def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
-    """Return the outcome of a call with caches of its own."""
+    """Return the outcome of a call with separate caches."""
     ids, positions, keys, values = args
     own = [[x.clone() for x in xs] for xs in (keys, values)]
     logits = call(ids, positions, *own)
@@ -183,7 +183,7 @@ def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
 
 
 def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
-    """Relative L2 errors, the largest of all layers."""
+    """Return relative L2 errors, the largest of all layers."""
 
     def apart(xs: Sequence[torch.Tensor], ys: Sequence[torch.Tensor]) -> float:
         found = [
@@ -200,14 +200,14 @@ def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
 
 
 def prepared(peer: Peer, decoder: Decoder, weights: Any, args: Args) -> Callable[[int], Any]:
-    """A peer, compiled and run once."""
+    """Return a peer, compiled and run once."""
     return compiled(plain(decoder, weights, peer.attention), peer.mode, args)
 
 
 def compiled(
     module: torch.nn.Module, mode: str | None, args: Sequence[Any]
 ) -> Callable[[int], Any]:
-    """A module, compiled in a mode of ``torch.compile`` (None: eager), and run once."""
+    """Return a module, compiled in a mode of ``torch.compile`` (None: eager), and run once."""
     run: Any = module
     if mode is not None:
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
@@ -219,7 +219,8 @@ def compiled(
 
 
 def profiled(call: Callable[[int], Any], repeats: int = 3) -> list[tuple[str, int, float]]:
-    """Kernels of a call by the time that all launches of each take: name, launches, µs."""
+    """Return the kernels of a call in the order of the total time of their launches: name,
+    launches, µs."""
     from torch.profiler import ProfilerActivity, profile
 
     torch.cuda.synchronize()
@@ -236,7 +237,7 @@ def profiled(call: Callable[[int], Any], repeats: int = 3) -> list[tuple[str, in
 
 
 def profile_text(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
-    """A line for each kernel."""
+    """Return a line for each kernel."""
     whole = sum(row[2] for row in rows)
     lines = [f"   {whole:.0f} us in {sum(row[1] for row in rows)} launches"]
     lines += [f"   {us:9.1f} us {count:4} x {name[:90]}" for name, count, us in rows[:most]]
@@ -244,7 +245,7 @@ def profile_text(rows: Sequence[tuple[str, int, float]], most: int = 60) -> str:
 
 
 def host_time(call: Callable[[int], Any], repeats: int = 20) -> float:
-    """µs until a call returns, the GPU idle before each."""
+    """Return the µs until a call returns; the GPU is idle before each call."""
     spent: list[float] = []
     for _ in range(repeats):
         torch.cuda.synchronize()
@@ -280,7 +281,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def cells(row: Row) -> list[str]:
-    """One line of the table."""
+    """Return one line of the table."""
     if "error" in row:
         return [row["name"], row["error"].splitlines()[0][:120]] + [""] * (len(HEADER) - 2)
     times = {k: t["median"] / 1e3 for k, t in row["graph"].items()}
@@ -302,7 +303,7 @@ def cells(row: Row) -> list[str]:
 
 
 def write(out: Path, rows: Sequence[Row], stem: str) -> None:
-    """``<stem>.json``, ``.raw.json`` and ``.md``."""
+    """Write ``<stem>.json``, ``.raw.json`` and ``.md``."""
     where = {
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,

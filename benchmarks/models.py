@@ -45,7 +45,7 @@ RESULT = "models.json"
 
 
 def attempted(given: Model) -> Row:
-    """The row of a model, or why there is none."""
+    """Return the row of a model, or the reason why there is none."""
     try:
         return measured(given)
     except Exception as error:
@@ -54,7 +54,7 @@ def attempted(given: Model) -> Row:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers with three digits: the file stays small."""
+    """Round numbers to three digits, to keep the file small."""
     if isinstance(value, float):
         return float(f"{value:.3g}")
     if isinstance(value, dict):
@@ -70,7 +70,7 @@ def state(row: Row) -> str:
 
 
 def counted(ops: dict[str, int]) -> str:
-    """Ops with how often they are there."""
+    """Return ops with the number of their occurrences."""
     return ", ".join(f"`{op}`" + (f" ({n})" if n > 1 else "") for op, n in sorted(ops.items()))
 
 
@@ -95,7 +95,7 @@ HEADER = ("model", "", "first call", "later calls", "ops", "calls beside kernels
 
 
 def cells(row: Row, title: str) -> list[str]:
-    """One line of the table of models."""
+    """Return one line of the table of models."""
     if "error_text" in row:
         return [title, row["error_text"].replace("|", "\\|"), *([""] * (len(HEADER) - 2))]
     phases = row["phases"]
@@ -121,7 +121,7 @@ def cells(row: Row, title: str) -> list[str]:
 
 
 def blockers(rows: list[Row]) -> list[tuple[str, int, str]]:
-    """Ops that stay with PyTorch, with the number of models and the reasons."""
+    """Return the ops that stay with PyTorch, with the number of models and the reasons."""
     models: dict[str, set[str]] = {}
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
@@ -155,7 +155,7 @@ views that leave the program.
 
 
 def document(rows: list[Row], data: Row) -> str:
-    """docs/models.md."""
+    """Return the text of docs/models.md."""
     titles = {m.name: m.title for m in MODELS}
     about = ABOUT.format(
         steps=TOKENS - 1, command=data["command"], date=data["date"],
@@ -170,7 +170,7 @@ def document(rows: list[Row], data: Row) -> str:
 
 
 def sentence(rows: list[Row]) -> str:
-    """The counts."""
+    """Return the counts."""
     found = Counter(map(state, rows))
     several = sum(any(p["graphs"] > 1 for p in row.get("phases", {}).values()) for row in rows)
     return (

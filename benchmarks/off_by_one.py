@@ -37,20 +37,20 @@ from mirage.workloads.prompts import prompt_attention  # noqa: E402
 from mirage.workloads.workload import Workload  # noqa: E402
 
 ALIGNED = 64
-"""Multiples of this are aligned sizes: rows of them are whole lines of a cache."""
+"""Multiples of this are aligned sizes: their rows are whole cache lines."""
 START = 16
-"""Bytes at whose multiples rows of boxes start."""
+"""Rows of boxes start at multiples of this number of bytes."""
 WITH_BOXES, WITHOUT = 1.10, 1.25
-"""Times the aligned size's time that a size beside it may take."""
+"""The largest permitted ratio of a size's time to that of the aligned size next to it."""
 ALLOWED = 2.0
-"""Times eager's own error against float64 that ours may be."""
+"""The largest permitted ratio of our error against float64 to eager's."""
 SEEDS = 3
-"""Draws of inputs, of which the worst error of each side counts."""
+"""The number of draws of inputs; the worst error of each side counts."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A program for any size, and the sizes beside a multiple that it is run at."""
+    """A program for any size, and the sizes next to a multiple at which it is run."""
 
     make: Callable[[str, int], Workload]
     sizes: tuple[int, ...]
@@ -83,7 +83,7 @@ SUBJECTS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """A program of a size beside a multiple, and of the next aligned one."""
+    """A program at a size next to a multiple, and at the next aligned size."""
 
     subject: str
     size: int
@@ -97,7 +97,7 @@ class Pair:
 
     @property
     def bound(self) -> float:
-        """How much longer the odd size may take."""
+        """The permitted ratio of the odd size's time to the aligned size's."""
         return WITH_BOXES if permits_boxes(self.program(self.size).graph()) else WITHOUT
 
 
@@ -120,7 +120,7 @@ def permits_boxes(graph: KernelGraph) -> bool:
 
 
 def compile_all(arguments: argparse.Namespace) -> int:
-    """Compiles both programs of each pair, and says what they are predicted to take."""
+    """Compile both programs of each pair, and write their predicted times."""
     predicted: dict[str, float] = {}
     rows: list[dict[str, Any]] = []
     for pair in pairs():
@@ -139,7 +139,7 @@ def compile_all(arguments: argparse.Namespace) -> int:
 
 
 def compile_one(workload: Workload, arguments: argparse.Namespace) -> float:
-    """Writes one artifact; returns the µs it is predicted to take."""
+    """Write one artifact; return its predicted µs."""
     from mirage.pipeline.optimize import optimize
     from mirage.pipeline.options import OptimizeOptions
     from mirage.runtime import write_artifact
@@ -157,7 +157,7 @@ def compile_one(workload: Workload, arguments: argparse.Namespace) -> float:
 
 
 def run_all(arguments: argparse.Namespace) -> int:
-    """Checks and times all pairs on this machine's GPU."""
+    """Check and time all pairs on this machine's GPU."""
     import run
     import torch
 
@@ -179,13 +179,13 @@ def run_all(arguments: argparse.Namespace) -> int:
 
 
 def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
-    """Both programs of a pair beside eager PyTorch."""
+    """Measure both programs of a pair together with eager PyTorch."""
     import timing
     import torch
     from mirage.runtime import load
 
     graphs: dict[str, Any] = {}
-    alive: list[Any] = []  # a graph does not keep what its kernels read
+    alive: list[Any] = []  # a graph does not keep its inputs alive
     launches = 0
     correct = True
     for size, folder in zip(pair.sizes, folders, strict=True):
@@ -213,9 +213,9 @@ def measured(pair: Pair, folders: list[Path], rounds: int) -> dict[str, Any]:
 
 
 def is_correct(workload: Workload, ours: Any) -> bool:
-    """Whether the worst of our errors against float64 on several inputs is at most ``ALLOWED``
-    times the worst of eager's: the largest error of one draw is chance, and so is one below a unit
-    in the last place of the largest result."""
+    """Return whether the worst of our errors against float64 on several inputs is at most
+    ``ALLOWED`` times the worst of eager's. The largest error of a single draw is a matter of
+    chance, and so is an error below a unit in the last place of the largest result."""
     import torch
     from accuracy import Errors, exact_results, results_of
 
@@ -237,7 +237,7 @@ def is_correct(workload: Workload, ours: Any) -> bool:
 
 
 def compared(pair: Pair, odd: float, aligned: float) -> dict[str, Any]:
-    """A row of the table."""
+    """Return a row of the table."""
     ratio = odd / aligned
     return {
         "program": pair.subject, "size": pair.sizes[0], "aligned": pair.sizes[1],
@@ -247,7 +247,7 @@ def compared(pair: Pair, odd: float, aligned: float) -> dict[str, Any]:
 
 
 def said(row: dict[str, Any]) -> str:
-    """A row in words."""
+    """Return a row in words."""
     return (
         f"{row['program']} {row['size']}: {row['us']:.2f} us, of {row['aligned']} "
         f"{row['us_aligned']:.2f}, {row['ratio']:.2f} times (at most {row['bound']:.2f})"

@@ -10,7 +10,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 
 class PlainCapped(PlainDecoder):
-    """PyTorch's own attention has no bounded scores: it is products and a softmax, or
+    """PyTorch's attention has no bounded scores, so attention is products and a softmax, or
     FlexAttention."""
 
     decoder: Capped
@@ -55,7 +55,7 @@ class PlainCapped(PlainDecoder):
         return self._written(q, keys, values, mask)
 
     def _flex(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        """Compute the attention of a prompt, or of one token that sees the whole cache."""
+        """Compute the attention of a prompt, or of one token to the whole cache."""
         tokens, most = q.shape[2], self.decoder.scores
 
         def bounded(score: torch.Tensor, *place: torch.Tensor) -> torch.Tensor:

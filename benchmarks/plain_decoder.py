@@ -14,18 +14,17 @@ from torch import nn
 
 Attention = Literal["masked", "full", "written", "flex"]
 """How a decoding step attends to its cache: with a mask of positions, without one (the cache is
-full, so that nothing is masked), as products and a softmax, without PyTorch's own attention, or
-with FlexAttention, which models take whose scores PyTorch's own attention does not have."""
+full, so that nothing is masked), as products and a softmax, without PyTorch's attention, or with
+FlexAttention, for models whose scores PyTorch's attention does not support."""
 Turn = tuple[torch.Tensor, torch.Tensor]
 Cached = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 """Keys and values of a layer, and the positions of new ones."""
 
 
 class PlainDecoder(nn.Module):
-    """``decoder`` on ``weights``, which may be of another type than activations are to have: they
-    are converted where they are used. Takes what ``decoder_models.arguments`` makes, writes new
-    keys and values into the caches, and returns the logits of the last token (rows, 1,
-    vocabulary)."""
+    """``decoder`` with ``weights``, which are converted where they are used if their type differs
+    from that of activations. It takes the results of ``decoder_models.arguments``, writes new keys
+    and values into the caches, and returns the logits of the last token (rows, 1, vocabulary)."""
 
     def __init__(
         self,
@@ -125,8 +124,8 @@ class PlainDecoder(nn.Module):
     def _written(
         self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        """Queries (rows, heads, tokens, head) as rows of the head that they share; a mask is for
-        one token's."""
+        """Arrange queries (rows, heads, tokens, head) as rows of the key head that they share; a
+        mask is that of one token."""
         rows, heads, tokens, width = q.shape
         shared = keys.shape[1]
         q = q.reshape(rows, shared, -1, width)
@@ -143,7 +142,7 @@ class PlainDecoder(nn.Module):
 
 
 def turned(x: torch.Tensor, turn: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
-    """Each pair of the first and the second half, by its angle."""
+    """Rotate each pair of elements of the first and the second half by its angle."""
     half = x.shape[-1] // 2
     other = torch.cat((-x[..., half:], x[..., :half]), -1)
     return x * turn[0] + other * turn[1]

@@ -14,10 +14,11 @@ FEW = 64
 
 
 class PlainLatent(PlainDecoder):
-    """With attention ``masked`` as Transformers has it: a step makes keys and values of all latent
-    rows, and products with experts are grouped. In the other forms a step stays among latent rows:
-    what would make keys and values multiplies queries and sums; and few tokens multiply looked-up
-    weights of experts in one sum, which ``torch.compile`` makes one kernel of, without a copy."""
+    """With attention ``masked`` as in Transformers, a step computes keys and values from all latent
+    rows, and products with experts are grouped. In the other forms a step works on latent rows: the
+    matrices that would compute keys and values multiply queries and sums instead. Few tokens
+    multiply looked-up weights of experts in one sum, which ``torch.compile`` turns into one kernel,
+    without a copy."""
 
     decoder: Latent
 
@@ -33,7 +34,7 @@ class PlainLatent(PlainDecoder):
         return x + (self._routed(h.flatten(0, 1), name + "mlp.").view_as(h) + common)
 
     def _turn(self, positions: torch.Tensor) -> Turn:
-        """Cosines and sines (tokens, turned / 2) in float32, of stretched positions."""
+        """Return cosines and sines (tokens, turned / 2) in float32, of stretched positions."""
         d = self.decoder
         pairs = torch.arange(0, d.turned, 2, device=positions.device, dtype=torch.float32)
         fast = 1.0 / d.base ** (pairs / d.turned)
@@ -99,7 +100,7 @@ class PlainLatent(PlainDecoder):
         up: torch.Tensor,
         mask: torch.Tensor | None,
     ) -> torch.Tensor:
-        """One token: queries and sums (rows, heads, rank) stay among the latent rows."""
+        """Attention of one token, with queries and sums (rows, heads, rank) in the latent space."""
         k_up, v_up = up.chunk(2, 1)
         inside = torch.einsum("bhd,hdr->bhr", q[:, :, 0], k_up)
         scores = inside @ latents[:, 0].mT + q_turned[:, :, 0] @ k_turned[:, 0].mT
@@ -110,7 +111,7 @@ class PlainLatent(PlainDecoder):
         return torch.einsum("bhr,hdr->bhd", sums, v_up)[:, :, None]
 
     def _routed(self, x: torch.Tensor, name: str) -> torch.Tensor:
-        """The sum of each token's experts, weighted."""
+        """Return the weighted sum of each token's experts."""
         d = self.decoder
         scores = fn.linear(x.float(), self.weights[name + "gate.weight"].float()).softmax(-1)
         weights, chosen = scores.topk(d.top, -1, sorted=False)
@@ -159,7 +160,7 @@ def _grouped(
     up: torch.Tensor,
     down: torch.Tensor,
 ) -> torch.Tensor:
-    """Tokens sorted by expert, as Transformers does it."""
+    """Return the same with tokens sorted by expert, as in Transformers."""
     top, experts = chosen.shape[1], up.shape[0]
     sorted_, order = chosen.flatten().sort()
     ends = torch.histc(
@@ -174,7 +175,7 @@ def _grouped(
 
 
 def _in_pairs(x: torch.Tensor, turn: Turn) -> torch.Tensor:
-    """Each element of even place and the one behind it, by its angle, in float32."""
+    """Rotate each element at an even place and the next one by their angle, in float32."""
     a, b = x.float().unflatten(-1, (-1, 2)).unbind(-1)
     cos, sin = turn
     return torch.stack((a * cos - b * sin, a * sin + b * cos), -1).flatten(-2).to(x.dtype)

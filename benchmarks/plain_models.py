@@ -18,7 +18,7 @@ def plain(
     attention: Attention = "masked",
     dtype: torch.dtype | None = None,
 ) -> PlainDecoder:
-    """``decoder`` on ``weights``."""
+    """Return ``decoder`` with ``weights`` in plain PyTorch."""
     kinds = ((Capped, PlainCapped), (Latent, PlainLatent))
     kind = next((plain for shape, plain in kinds if isinstance(decoder, shape)), PlainDecoder)
     return kind(decoder, weights, attention, dtype)

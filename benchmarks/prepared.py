@@ -20,11 +20,11 @@ from mirage.workloads import get
 
 Inputs = tuple[torch.Tensor, ...]
 AHEAD = 2
-"""Programs whose inputs are made before their turn."""
+"""The number of programs whose inputs are made in advance."""
 
 
 class PreparedInputs:
-    """The inputs of ``names``, in this order, of each of ``seeds``, on ``device``."""
+    """The inputs of ``names``, in this order, for each of ``seeds``, on ``device``."""
 
     def __init__(self, names: Sequence[str], seeds: Sequence[int], device: str = "cuda") -> None:
         self._names, self._seeds, self._device = list(names), tuple(seeds), device
@@ -64,5 +64,5 @@ class PreparedInputs:
 
 
 def make(name: str, seed: int, path: Path) -> None:
-    """Writes the inputs of a program; runs in a process of its own."""
+    """Write the inputs of a program; runs in a separate process."""
     torch.save(get(name).torch_inputs(seed), path)

@@ -86,7 +86,7 @@ def write(path: Path, report: dict[str, Any]) -> None:
 
 
 def verified_program(name: str, chip: str, arguments: argparse.Namespace) -> KernelGraph:
-    """The workload with its verified candidates, from the folder where that is asked for."""
+    """Return the workload with its verified candidates, from the folder if requested."""
     path: Path = arguments.programs / f"{name}.{chip}.mlir"
     if arguments.reuse and path.exists():
         return graph_from_text(path.read_text()).graph
@@ -100,7 +100,8 @@ def verified_program(name: str, chip: str, arguments: argparse.Namespace) -> Ker
 
 
 def sweep(name: str, chip: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The entry of one workload: its default choice, and what was passed over for it."""
+    """Return the entry of one workload: its default choice, and the cheaper candidates that were
+    rejected."""
     verified, target = verified_program(name, chip, arguments), target_for(chip)
     choices = max(len(op.programs) for op in verified.ops if isinstance(op, Alternatives))
     passed: list[str] = []
@@ -129,7 +130,7 @@ def compile_parts(graph: KernelGraph, chip: str) -> list[Compiled]:
 
 
 def describe_parts(parts: list[Compiled]) -> dict[str, Any]:
-    """Registers, spills and memory of each kernel; sizes in bytes."""
+    """Return registers, spills and memory of each kernel; sizes in bytes."""
     kernels: list[dict[str, Any]] = []
     for part in parts:
         manifest = part.artifact.manifest
@@ -156,7 +157,7 @@ def describe_parts(parts: list[Compiled]) -> dict[str, Any]:
 
 
 def describe(entry: dict[str, Any]) -> str:
-    """One line for the log."""
+    """Return one line for the log."""
     if "error" in entry:
         return f"failed: {entry['error']}"
     registers = max(k["registers"] for k in entry["kernels"])

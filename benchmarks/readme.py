@@ -48,7 +48,7 @@ def row_of(row: dict[str, Any]) -> str:
 
 
 def table(file: str, names: list[str]) -> Iterator[str]:
-    """Lines of a table: the rows named, or all."""
+    """Return the lines of a table: the named rows, or all."""
     rows = json.loads((RESULTS / f"{file}.json").read_text())["results"]
     known = {row["name"]: row for row in rows}
     missing = [name for name in names if name not in known]
@@ -60,7 +60,7 @@ def table(file: str, names: list[str]) -> Iterator[str]:
 
 
 def written(text: str) -> str:
-    """The text with its tables as the results say."""
+    """Return the text with tables made from the results."""
 
     def block(found: re.Match[str]) -> str:
         names = found[2].split()

@@ -30,7 +30,7 @@ from mirage.emulator.launch_arguments import memory_of  # noqa: E402
 
 
 class Recorder:
-    """A pytest plugin: every launch as (test, request, memories afterwards)."""
+    """A pytest plugin that records every launch as (test, request, memories afterwards)."""
 
     def __init__(self, most: int) -> None:
         self.launches: list[tuple[str, Any, list[Any]]] = []
@@ -43,7 +43,7 @@ class Recorder:
         self.current = item.nodeid.split("[")[0].removeprefix("test/python/")
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
-        """Watches Emulator from now on."""
+        """Start watching the emulator."""
         construct, launch = Emulator.__init__, Emulator.launch
 
         def watched_construct(emulator: Emulator, ptx: str) -> None:

@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 def write(out: Path, rows: list[Row], environment: dict[str, Any], stem: str) -> None:
     """Writes ``<stem>.json``, ``.raw.json``, ``.md`` and ``.png`` into ``out``; called after every
-    program, so that a run that ends early leaves what it has."""
+    program, so that a run that ends early leaves its results so far."""
     data = {"environment": environment, "results": rows}
     kept.write(out / f"{stem}.json", data, "results", ("candidates",))
     _replace(out / f"{stem}.md", markdown(rows, environment))
@@ -26,13 +26,13 @@ def _replace(path: Path, text: str) -> None:
 
 
 def best_torch(times: dict[str, Any]) -> tuple[str, float] | None:
-    """The fastest PyTorch variant and its time."""
+    """Return the fastest PyTorch variant and its time."""
     others = {name: t["median"] for name, t in times.items() if not name.startswith("mirage")}
     return min(others.items(), key=lambda item: item[1]) if others else None
 
 
 def markdown(rows: list[Row], environment: dict[str, Any]) -> str:
-    """The table of times, with how they were measured."""
+    """Return the table of times, and how they were measured."""
     lines = [
         "# Times on a GPU",
         "",
@@ -95,7 +95,7 @@ def _line(row: Row) -> str:
 
 
 def plot(path: Path, rows: list[Row]) -> None:
-    """Bars of cold times relative to the best PyTorch variant; none without matplotlib."""
+    """Draw bars of cold times relative to the best PyTorch variant; nothing without matplotlib."""
     timed = [r for r in rows if "cold" in r and r.get("correct") and best_torch(r["cold"])]
     if not timed:
         return

@@ -125,8 +125,8 @@ def parse() -> argparse.Namespace:
 
 
 def find(folder: Path, only: tuple[str, ...]) -> dict[str, dict[str, Path]]:
-    """The artifacts of each program, by label (``mirage``, ``mirage@1``, …), in the order of the
-    catalogue.
+    """Return the artifacts of each program, by label (``mirage``, ``mirage@1``, …), in the order of
+    the catalogue.
     """
     groups: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.glob("*.mirage")):
@@ -143,7 +143,7 @@ def measure(
     drawn: dict[int, Inputs],
     arguments: argparse.Namespace,
 ) -> report.Row:
-    """Correctness, then times, of one program: all its candidates and the baselines together."""
+    """Check, then time one program: all its candidates and the baselines together."""
     workload = get(name)
     torch.set_float32_matmul_precision("high" if workload.tf32 else "highest")
     module = workload.torch_module()
@@ -192,10 +192,9 @@ def measure(
 
 
 def keeping(program: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> timing.Call:
-    """A peer that writes results of its own for each set of inputs, as ours does.
-
-    A result that nobody holds is freed, and the next launch of the graph gets its memory, which is
-    still in L2: what is written then never leaves for device memory.
+    """Make a peer that writes separate results for each set of inputs, like ours. Otherwise a
+    result would be freed, and the next launch of the graph would get its memory, which is still in
+    L2, so that results would never be written to device memory.
     """
     results: list[Any] = [None] * len(sets)
 
@@ -229,7 +228,7 @@ def check(
     programs: dict[str, Executable],
     drawn: dict[int, Inputs],
 ) -> None:
-    """Errors of ours and of PyTorch against float64 on each input; ours may be twice as large."""
+    """Return our errors and PyTorch's against float64 on each input; ours may be twice as large."""
     errors = dict.fromkeys([*programs, "eager"], Errors(0.0, 0.0))
     for inputs in drawn.values():
         exact = exact_results(reference, inputs)
@@ -275,7 +274,7 @@ def verify_replay(
 
 
 def summary(row: report.Row) -> str:
-    """One line for the log."""
+    """Return one line for the log."""
     if "error" in row:
         return row["error"].splitlines()[0]
     if not row["correct"]:

@@ -3,9 +3,9 @@
 
     python benchmarks/sanitize.py --artifacts DIR --out benchmarks/results
 
-There is one process for each tool; they run side by side. The tool for uninitialised reads does not
-see what bulk copies from shared memory write, so it runs the programs without such copies, on
-memory that nothing has filled and that PyTorch does not use twice. For the other tools, memory that
+There is one process for each tool; they run in parallel. The tool for uninitialised reads does not
+track writes of bulk copies from shared memory, so it only runs programs without such copies, on
+memory that has not been filled and that PyTorch does not reuse. For the other tools, memory that
 has not been written is NaN, and results must be finite. Needs a GPU, torch, cuda-bindings and
 ``compute-sanitizer``. The exit code is 1 if a tool finds something or does not run to its end, or
 if a result is not finite.
@@ -31,7 +31,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 INITCHECK = "initcheck"
 TOOLS: dict[str, tuple[str, ...]] = {
-    # cuda-bindings asks the driver for functions that it may not have
+    # cuda-bindings looks up functions that the driver may not have
     "memcheck": ("--padding", "32", "--report-api-errors", "no"),
     "racecheck": ("--racecheck-report", "analysis"),
     "synccheck": (),
@@ -75,13 +75,13 @@ def main() -> int:
 
 
 def run(folders: list[Path], *, filled: bool) -> None:
-    """Each program once, on inputs of its own and outputs that are NaN (``filled``) or empty."""
+    """Run each program once, on separate inputs and outputs that are NaN (``filled``) or empty."""
     import torch
     from mirage.runtime import load
     from mirage.workloads import get
 
     if filled:
-        torch.use_deterministic_algorithms(True, warn_only=True)  # fills what is empty with NaN
+        torch.use_deterministic_algorithms(True, warn_only=True)  # fills empty tensors with NaN
     for folder in folders:
         workload = get(folder.stem.partition("@")[0])
         inputs = workload.torch_inputs(0, device="cuda")
@@ -99,7 +99,7 @@ def run(folders: list[Path], *, filled: bool) -> None:
 
 
 def stores_in_bulk(folder: Path) -> bool:
-    """Whether a kernel copies from shared memory to global memory in bulk."""
+    """Return whether a kernel copies from shared memory to global memory in bulk."""
     return any(BULK_STORE.search(ptx.read_text()) for ptx in folder.glob("*.ptx"))
 
 

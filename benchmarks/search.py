@@ -3,7 +3,7 @@
 
     python benchmarks/search.py --out benchmarks/results
 
-Every program runs in a process of its own, for at most ``--limit`` seconds: search, stabilisation,
+Every program runs in a separate process, for at most ``--limit`` seconds: search, stabilisation,
 verification of all candidates, and choice; nothing is compiled. A program that misses its goal is
 measured up to ``--runs`` times, because machines that others use have slow moments; the shortest
 time counts, and all of them are recorded. The results contain wall time by stage and phase,
@@ -53,7 +53,7 @@ MEMORY_MIB = 2048
 
 
 def measure(name: str) -> Row:
-    """One workload, in this process."""
+    """Measure one workload in this process."""
     from mirage.errors import MirageError
     from mirage.pipeline.optimize import optimize
     from mirage.pipeline.options import OptimizeOptions
@@ -85,7 +85,7 @@ def measure(name: str) -> Row:
 
 
 def growing(count: int) -> KernelGraph:
-    """A program of ``count`` operators: the first ones of a residual, gated network."""
+    """Return a program of ``count`` operators: the first ones of a residual, gated network."""
     m, n = 16, 1024
     b = Builder()
     inputs = [Value(TensorType((m, n), DType.F16), "x")]
@@ -130,7 +130,7 @@ def growing(count: int) -> KernelGraph:
 
 
 def scaling() -> list[Row]:
-    """Search time by the number of operators."""
+    """Measure the search time by the number of operators."""
     rows: list[Row] = []
     for count in range(2, 25):
         graph = growing(count)
@@ -144,14 +144,14 @@ def scaling() -> list[Row]:
             "stop": result.report.stop.value,
         }
         if any(r["operators"] == row["operators"] for r in rows):
-            continue  # the last operator left another one unused
+            continue  # the last operator leaves another one unused
         rows.append(row)
         print(f"{row['operators']:3} operators {row['wall_s']:6.2f} s", flush=True)
     return [r for r in rows if r["operators"] <= 20]
 
 
 def apart(name: str, limit: float) -> Row:
-    """The measurement of one workload by a process of its own."""
+    """Return the measurement of one workload by a separate process."""
     command = [sys.executable, str(Path(__file__).resolve()), "--one", name]
     start = time.perf_counter()
     try:
@@ -165,7 +165,7 @@ def apart(name: str, limit: float) -> Row:
 
 
 def measured(name: str, limit: float, runs: int) -> Row:
-    """The best of up to ``runs`` measurements; one within its goal is enough."""
+    """Return the best of up to ``runs`` measurements; one that meets its goal is enough."""
     rows: list[Row] = []
     while len(rows) < runs:
         rows.append(apart(name, limit))
@@ -177,7 +177,7 @@ def measured(name: str, limit: float, runs: int) -> Row:
 
 
 def line(row: Row) -> str:
-    """A measurement for people."""
+    """Return a measurement as text."""
     if "error" in row:
         return f"{row['workload']:24} {row['error']}"
     stages = " ".join(f"{k} {v:.2f}" for k, v in row["stages_s"].items())
@@ -222,14 +222,14 @@ def plot(path: Path, growth: list[Row], rows: list[Row]) -> None:
 
 
 def group_of(name: str) -> str:
-    """Which goal a program has."""
+    """Return the goal of a program."""
     if "layer" in name:
         return "layer"
     return "compound" if any(part in name for part in COMPOUND) else "single"
 
 
 def summary(rows: list[Row]) -> Row:
-    """The slowest and largest, beside the goals."""
+    """Return the slowest and largest programs, with the goals."""
     good = [r for r in rows if "error" not in r]
     groups = {k: [r for r in good if group_of(r["workload"]) == k] for k in GOALS}
 
@@ -240,7 +240,7 @@ def summary(rows: list[Row]) -> Row:
         late = (r for k, g in groups.items() for r in g if r[key] > GOALS[k])
         return {r["workload"]: round(r[key], 2) for r in late}
 
-    # other work on the machine makes the wall time longer, and the processor time hardly
+    # other work on the machine increases the wall time, but hardly the processor time
     return {
         "goals": {**GOALS, "mib": MEMORY_MIB},
         "slowest_wall": {k: worst("wall_s", g) for k, g in groups.items()},
@@ -254,7 +254,7 @@ def summary(rows: list[Row]) -> Row:
 
 
 def write(path: Path, data: Any) -> None:
-    """JSON, whole or not at all."""
+    """Write JSON, completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(data, indent=1) + "\n")

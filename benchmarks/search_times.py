@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""Times the search of this tree and of other trees side by side, to show that a change that should
-cost no time costs none.
+"""Times the search of this tree and of other trees in turns, to show that a change that should cost
+no time costs none.
 
     git worktree add ../before COMMIT
     python benchmarks/search_times.py --beside before=../before --out benchmarks/results
 
-Each tree has one process with its own ``python/mirage``. The compiled half, from which the search
-reads the table of chips and the rules for shared memory, is also its own if the tree is built;
-otherwise it is that of this tree. For each program the trees take turns, in a
-different order each time, ``--runs`` times, each time in a fork of the tree's process: nothing is
-kept from one measurement to the next. Programs whose times differ much are measured ``--again``.
-All trees do the same: :func:`superoptimize` of a built-in program for one chip, with the same
-number of candidates. Processor time is what counts, because
+Each tree has one process with its own ``python/mirage``. It uses its own compiled library (for the
+table of chips and the rules for shared memory) if the tree is built, and otherwise that of this
+tree. For each program the trees take turns, in a different order each time, ``--runs`` times, each
+time in a fork of the tree's process: nothing is kept from one measurement to the next. Programs
+whose times differ much are measured ``--again``. All trees do the same: :func:`superoptimize` of a
+built-in program for one chip, with the same number of candidates. Processor time counts, because
 other work on the machine increases the wall time but hardly the processor time; the medians of both
 are recorded. A program that is not the same in two trees (because its ops or shapes differ) is
 named and left out of the comparison.
@@ -48,7 +47,7 @@ THIS = "this"
 
 
 def serve(chip: str, candidates: int, budget: float) -> None:
-    """Measures the programs that standard input names, a JSON object a line."""
+    """Measure the programs that standard input names, one JSON object per line."""
     from mirage.cost import TARGETS
     from mirage.search import SearchLimits
     from mirage.workloads import names
@@ -71,7 +70,7 @@ def serve(chip: str, candidates: int, budget: float) -> None:
 
 
 def measured(name: str, target: Any, limits: Any) -> Row:
-    """One search, in this process."""
+    """Measure one search in this process."""
     from mirage.search import superoptimize
     from mirage.workloads import get
 
@@ -79,7 +78,7 @@ def measured(name: str, target: Any, limits: Any) -> Row:
         graph = get(name).graph()
         wall, cpu = time.perf_counter(), time.process_time()
         report = superoptimize(graph, target, limits).report
-    except Exception as error:  # whatever another tree raises is its result
+    except Exception as error:  # any exception of another tree is its result
         return {"error": f"{type(error).__name__}: {error}".splitlines()[0]}
     return {
         "cpu_s": time.process_time() - cpu,
@@ -138,8 +137,9 @@ def _git(folder: Path, *words: str) -> str:
 def compared(
     name: str, trees: Sequence[Tree], runs: int, doubtful: float = inf, again: int = 0
 ) -> Row:
-    """One program in all trees that have it, in turns. If it seems to take more than ``doubtful``
-    times as long in this tree as in another one, or the reverse, it is measured ``again``."""
+    """Measure one program in all trees that have it, in turns. If it seems to take more than
+    ``doubtful`` times as long in this tree as in another one, or the reverse, it is measured
+    ``again``."""
     found: dict[str, list[Row]] = {t.name: [] for t in trees if name in t.programs}
 
     def measure(more: range) -> Row:
@@ -158,7 +158,7 @@ def compared(
 
 
 def medians(name: str, found: Mapping[str, Sequence[Row]]) -> Row:
-    """The measurements of one program in each tree, as one row."""
+    """Return the measurements of one program in each tree, as one row."""
     row: Row = {"workload": name}
     for tree, rows in found.items():
         if errors := [r["error"] for r in rows if "error" in r]:
@@ -176,7 +176,8 @@ def medians(name: str, found: Mapping[str, Sequence[Row]]) -> Row:
 
 
 def summary(rows: Sequence[Row], trees: Sequence[str]) -> dict[str, Row]:
-    """This tree's time over that of each other one, of the programs that both have."""
+    """Return the ratio of this tree's time to that of each other one, for the programs that both
+    have."""
     found: dict[str, Row] = {}
     for tree in trees:
         both = [r for r in rows if _comparable(r, tree)]
@@ -199,7 +200,7 @@ def summary(rows: Sequence[Row], trees: Sequence[str]) -> dict[str, Row]:
 
 
 def _ratio(row: Mapping[str, Any], tree: str) -> float:
-    """This tree's time over that of another one; 0 if they cannot be compared."""
+    """Return the ratio of this tree's time to another one's; 0 if they cannot be compared."""
     return row[THIS]["cpu_s"] / row[tree]["cpu_s"] if _comparable(row, tree) else 0.0
 
 
@@ -213,7 +214,7 @@ def _other(row: Mapping[str, Any], tree: str) -> bool:
 
 
 def line(row: Row) -> str:
-    """A measurement for people."""
+    """Return a measurement as text."""
     sides = (
         f"{tree} {side.get('error') or format(side['cpu_s'], '.3f') + ' s'}"
         for tree, side in row.items()

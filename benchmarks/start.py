@@ -3,7 +3,7 @@ warm.
 
     python benchmarks/start.py --out benchmarks/results/start.json
 
-Each start is a process of its own (`mirage optimize`), with a cache folder that is empty before the
+Each start is a separate process (`mirage optimize`), with a cache folder that is empty before the
 first one. The results are seconds of wall time, of processor time, and of the phases that the
 report names.
 """
@@ -50,11 +50,11 @@ PROGRAMS: dict[str, str] = {
     "llama, 32 layers of width 64": LLAMA.format(width=64, inner=96, layers=32, heads=4, shared=2),
     "llama3_8b_layer_bs1": "",
 }
-"""Sources; without one a built-in workload of that name."""
+"""Sources; a name without one is a built-in workload."""
 
 
 def start(program: str, folder: Path, budget: float) -> dict[str, Any]:
-    """One start: its seconds, and what the report says."""
+    """Measure one start: its seconds, and those in the report."""
     code = "import sys; from mirage.cli import main; sys.exit(main())"
     command = [
         sys.executable, "-c", code, "optimize", program, "--json", "--chip", DEFAULT_CHIP,
@@ -78,13 +78,13 @@ def start(program: str, folder: Path, budget: float) -> dict[str, Any]:
 
 
 def processor_time() -> float:
-    """Seconds that processes which have ended took of the processors."""
+    """Return the processor time of processes that have ended, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
-    """Measures the programs one after the other."""
+    """Measure the programs one after the other."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", nargs="*", help="names that start like this (default: all)")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of a cold start")

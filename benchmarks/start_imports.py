@@ -1,10 +1,10 @@
-"""Processor time of the first call under ``torch.compile``, cold and warm: what of it is the
-import of the graph.
+"""Processor time of the first call under ``torch.compile``, cold and warm, and how much of it the
+import of the graph takes.
 
     python benchmarks/start_imports.py --layers 32
 
-Each start is a process of its own, with a cache folder that is empty before the first. Its model is
-a Llama of width 64 on the host. Nothing is searched: PyTorch answers.
+Each start is a separate process, with a cache folder that is empty before the first one. Its model
+is a Llama of width 64 on the host. Nothing is searched: PyTorch computes the results.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ print(json.dumps({"first_call": time.process_time() - begin, "import": spent}))
 
 
 def start(layers: int) -> dict[str, float]:
-    """One start: seconds of the first call, and of the import in it."""
+    """Measure one start: the seconds of the first call, and of the import in it."""
     done = subprocess.run(
         [sys.executable, "-c", START, str(layers)], capture_output=True, text=True, check=False
     )
@@ -64,7 +64,7 @@ def start(layers: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Prints a line for each start."""
+    """Print a line for each start."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--warm", type=int, default=2, help="warm starts")

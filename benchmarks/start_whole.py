@@ -4,7 +4,7 @@ an exported model is.
 
     python benchmarks/start_whole.py --out benchmarks/results/start.json
 
-Each start is a process of its own. Cold and warm starts export a class of Transformers from its
+Each start is a separate process. Cold and warm starts export a class of Transformers from its
 configuration with weights that take no memory; the cache is empty before the first one. Loading
 uses `mirage.runtime` alone, on a GPU if there is one, otherwise on the host; the contents of the
 weights do not matter. The results are seconds of wall time and of processor time, the latter
@@ -54,7 +54,7 @@ print(json.dumps({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_ti
 
 
 def exported(model: str, layers: int | None, use: str, budget: float, folder: Path) -> Row:
-    """One start that exports the model: what `large_models.py compile` says of it."""
+    """Measure a start that exports the model, from the output of `large_models.py compile`."""
     command = [
         sys.executable, str(HERE / "large_models.py"), "compile", model, "--uses", use,
         "--budget", str(budget), "--out", str(folder),
@@ -71,7 +71,7 @@ def exported(model: str, layers: int | None, use: str, budget: float, folder: Pa
 
 
 def loaded(folder: Path) -> Row:
-    """One start that loads the model's folder."""
+    """Measure a start that loads the model's folder."""
     (artifact,) = folder.glob("*.mirage")
     done = subprocess.run(
         [sys.executable, "-c", LOAD, str(artifact)], capture_output=True, text=True, check=False
@@ -83,7 +83,7 @@ def loaded(folder: Path) -> Row:
 
 
 def main() -> None:
-    """Prints a line for each start."""
+    """Print a line for each start."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--model", default="llama3_8b")
     parser.add_argument("--layers", type=int, help="so many layers instead of all")

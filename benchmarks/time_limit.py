@@ -1,4 +1,4 @@
-"""A limit on the time that something may take."""
+"""A limit on the time of a block of code."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 
 class Late(BaseException):
-    """Something took longer than :func:`at_most` allows. Not an :class:`Exception`, which the code
-    that takes so long may catch."""
+    """A block of code took longer than :func:`at_most` allows. Not an :class:`Exception`, which the
+    slow code might catch."""
 
 
 @contextmanager
 def at_most(seconds: float, *, processor: bool = False) -> Iterator[None]:
-    """Raise :class:`Late` in what takes more time, or more ``processor`` time, between two steps of
-    Python; 0 is no limit. Only a process's main thread can be interrupted: elsewhere there is no
-    limit."""
+    """Raise :class:`Late` in a block that takes more time, or more ``processor`` time, between two
+    steps of Python; 0 is no limit. Only a process's main thread can be interrupted: elsewhere there
+    is no limit."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -20,15 +20,15 @@ COLD_BYTES = 256 << 20
 """Inputs rotate over at least this much memory; L2 of an H200 has 60 MB."""
 
 FAR_SLOWER, TURNS_OF_SLOW = 4.0, 2
-"""A side that cannot be the best one of a row is timed less often than the others."""
+"""A side that cannot be the best of a row is timed less often than the others."""
 
 Call = Callable[[int], Any]
-"""Runs one side once, on the inputs with that number."""
+"""Runs one side once, on the inputs with a given number."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Microseconds a call: medians and quartiles over rounds."""
+    """Microseconds per call: medians and quartiles over rounds."""
 
     median: float
     low: float
@@ -37,23 +37,23 @@ class Times:
 
     @staticmethod
     def of(samples: Sequence[float]) -> Times:
-        """Statistics of single rounds."""
+        """Return statistics of the rounds."""
         quartiles = statistics.quantiles(samples, n=4) if len(samples) > 1 else [samples[0]] * 3
         return Times(statistics.median(samples), quartiles[0], quartiles[2], len(samples))
 
 
 def copies_needed(input_bytes: int) -> int:
-    """How many copies of the inputs make :data:`COLD_BYTES`."""
+    """Return how many copies of the inputs have :data:`COLD_BYTES`."""
     return max(2, -(-COLD_BYTES // max(input_bytes, 1)))
 
 
 def launches_per_graph(copies: int) -> int:
-    """Whole rounds over the copies, enough that the start of a graph does not count."""
+    """Return whole rounds over the copies, enough to make the start of a graph negligible."""
     return copies * max(1, -(-32 // copies))
 
 
 def capture(call: Call, order: Sequence[int]) -> torch.cuda.CUDAGraph:
-    """A graph that runs ``call`` on the inputs in ``order``, one after the other."""
+    """Return a graph that runs ``call`` on the inputs in ``order``, one after the other."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -71,8 +71,8 @@ def capture(call: Call, order: Sequence[int]) -> torch.cuda.CUDAGraph:
 def time_graphs(
     graphs: Mapping[str, torch.cuda.CUDAGraph], launches: int, rounds: int
 ) -> dict[str, Times]:
-    """Time of one call in each graph; the graphs take turns. One that takes :data:`FAR_SLOWER` as
-    long as the fastest takes fewer turns (:data:`TURNS_OF_SLOW`).
+    """Return the time of one call in each graph; the graphs take turns. One that takes
+    :data:`FAR_SLOWER` as long as the fastest takes fewer turns (:data:`TURNS_OF_SLOW`).
     """
     samples: dict[str, list[float]] = {name: [] for name in graphs}
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -96,7 +96,8 @@ def time_graphs(
 
 
 def time_plain(calls: Mapping[str, Call], rounds: int, repeats: int = 20) -> dict[str, Times]:
-    """Time of one call from Python, host and GPU together, when calls follow one another."""
+    """Return the time of one call from Python, host and GPU together, when calls follow each other
+    directly."""
     samples: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 1):
         for name, call in calls.items():

@@ -13,13 +13,14 @@ from transformers.initialization import no_init_weights
 
 
 def config_of(decoder: Decoder) -> Any:
-    """The configuration."""
+    """Return the configuration."""
     kind = getattr(transformers, f"{decoder.kind}Config")
     return kind(**decoder.configuration())
 
 
 def untouched(decoder: Decoder, dtype: torch.dtype) -> Any:
-    """The model with weights that nobody has written to: the system has given them no memory."""
+    """Return the model with weights that have never been written: the system has given them no
+    memory."""
     kind = getattr(transformers, f"{decoder.kind}ForCausalLM")
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
@@ -58,7 +59,7 @@ class Served(nn.Module):
 
 
 class _Given(StaticLayer):
-    """A cache that the caller has; new keys go to ``positions``."""
+    """A cache of the caller; new keys go to ``positions``."""
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor, positions: torch.Tensor) -> None:
         super().__init__(keys.shape[2])
@@ -80,7 +81,7 @@ class _Given(StaticLayer):
 
 
 class _Begun(_Given):
-    """An empty cache, to be filled from its start: new tokens see each other alone."""
+    """An empty cache, to be filled from its start: new tokens attend only to each other."""
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
@@ -99,12 +100,12 @@ class _Begun(_Given):
 
 
 def served(decoder: Decoder, dtype: torch.dtype) -> Served:
-    """The module to export."""
+    """Return the module to export."""
     return Served(untouched(decoder, dtype))
 
 
 def example(decoder: Decoder, use: Use, dtype: torch.dtype) -> tuple[Any, ...]:
-    """Arguments without memory, like those of ``decoder_models.arguments``."""
+    """Return arguments without memory, like those of ``decoder_models.arguments``."""
     caches = [
         [torch.empty(shape, dtype=dtype) for _ in range(decoder.layers)]
         for shape in decoder.cached(use)

@@ -12,7 +12,8 @@ from transformers.initialization import no_init_weights
 
 
 def untouched(encoder: Encoder, dtype: torch.dtype) -> Any:
-    """The model with weights that nobody has written to: the system has given them no memory."""
+    """Return the model with weights that have never been written: the system has given them no
+    memory."""
     sizes = {
         "hidden_size": encoder.width, "num_hidden_layers": encoder.layers,
         "num_attention_heads": encoder.heads, "intermediate_size": encoder.inner,

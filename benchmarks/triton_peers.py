@@ -1,5 +1,5 @@
-"""Kernels written in Triton for each family of programs and tuned on the machine at hand: what an
-engineer with enough time would write.
+"""Kernels written in Triton for each family of programs and tuned on the machine at hand: kernels
+that an engineer with enough time would write.
 
 Each is one launch (two if keys are split) with everything fused into it. The first call on a
 program tries the configurations, cold, and keeps the fastest.
@@ -24,17 +24,18 @@ Config = dict[str, int]
 
 LOG2E = 1.4426950408889634
 TRIED = 60
-"""Configurations tried of one program: those whose number of blocks suits the machine best."""
+"""The number of configurations that are tried for one program: those whose number of blocks suits
+the machine best."""
 ROUNDS = 5
-"""Times a configuration is timed."""
+"""How often a configuration is timed."""
 BLOCKS = (132, 264, 528)
 """Numbers of blocks that fill the GPU once, twice, four times."""
 
 
 @dataclass
 class Tuned:
-    """A kernel and its configurations, the likely ones first; ``launch`` raises where one cannot
-    run (too much shared memory, for one)."""
+    """A kernel and its configurations, the likely ones first; ``launch`` raises an error if one
+    cannot run (because of too much shared memory, for example)."""
 
     configs: Callable[[Sequence[Tensor]], Iterator[Config]]
     launch: Callable[[Sequence[Tensor], Config], Tensor]
@@ -46,8 +47,8 @@ class Tuned:
         return self.launch(inputs, self.best)
 
     def tune(self, inputs: Sequence[Tensor]) -> Config:
-        """The fastest of the likely ones, each timed as programs are: by a graph, with cold L2, so
-        that it does not count how long the host takes for a launch."""
+        """Return the fastest of the likely ones, each timed like programs: by a graph, with cold
+        L2, so that the host's time for a launch does not count."""
         size = sum(x.numel() * x.element_size() for x in inputs)
         copies = timing.copies_needed(size)
         sets = [inputs, *(tuple(x.clone() for x in inputs) for _ in range(copies - 1))]
@@ -66,8 +67,8 @@ class Tuned:
 
 
 def fitting(blocks: Callable[[Config], int], configs: Iterator[Config]) -> Iterator[Config]:
-    """Configurations by how far their number of blocks is from one that fills the GPU, the equally
-    far ones in a random order."""
+    """Return configurations in the order of the distance of their number of blocks from one that
+    fills the GPU, with equal distances in random order."""
 
     def distance(config: Config) -> float:
         n = blocks(config)
@@ -84,7 +85,7 @@ def grid(**choices: Sequence[int]) -> Iterator[Config]:
 
 
 def how(config: Config) -> dict[str, int]:
-    """A configuration as the launch takes it."""
+    """Return a configuration as arguments of a launch."""
     return {("num_" + k if k in ("warps", "stages") else k): v for k, v in config.items()}
 
 
@@ -96,7 +97,7 @@ def _steps(
     tile, k, v, most, total, sums, scale, start, end, m, d, skd, skn, ahead,
     D: tl.constexpr, BN: tl.constexpr, SEEN: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """Keys from ``start`` to ``end``; ``SEEN`` says that all rows see all of them."""
+    """Process keys from ``start`` to ``end``; ``SEEN`` says that all rows attend to all of them."""
     for at in tl.range(start, end, BN):
         n = at + tl.arange(0, BN)
         inside = n < end
@@ -141,7 +142,7 @@ def _attend(
     sums = tl.zeros((BM, D), tl.float32)
     k += head * skh
     v += head * svh
-    # keys that all rows see, without masks; then the others
+    # keys to which all rows attend, without masks; then the others
     full = end
     if CAUSAL:
         full = tl.minimum(end, block * BM + keys - rows)
@@ -217,7 +218,7 @@ def attention(scaled: bool, keys_by_row: bool, causal: bool) -> Tuned:
     return Tuned(configs, launch)
 
 
-# ---- products of few rows, with what is before and after them
+# ---- products of few rows, with the ops before and after them
 
 
 @triton.jit
@@ -226,8 +227,8 @@ def _product(
     BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, SPLITS: tl.constexpr,
     GATED: tl.constexpr, NORMED: tl.constexpr,
 ):  # fmt: skip
-    """``x @ w1``, and ``x @ w2`` where ``GATED``; with the sums of the rows' squares where
-    ``NORMED``. Where the summed axis is split, parts of it in f32, for ``_joined``."""
+    """``x @ w1``, and ``x @ w2`` if ``GATED``, with the sums of the rows' squares if ``NORMED``. If
+    the summed axis is split, partial sums in f32, for ``_joined``."""
     m, c = tl.arange(0, BM), tl.program_id(0) * BN + tl.arange(0, BN)
     split = tl.program_id(1)
     one = tl.zeros((BM, BN), tl.float32)
@@ -312,7 +313,7 @@ def few_rows(
     launch: Callable[[Sequence[Tensor], Tensor, tuple[int, int], Config], None],
     splits: Sequence[int] = (1,),
 ) -> Tuned:
-    """All rows in one block, columns and parts of the summed axis among blocks."""
+    """All rows in one block; columns and parts of the summed axis are divided among blocks."""
 
     def run(inputs: Sequence[Tensor], config: Config) -> Tensor:
         x, w = inputs[:2]
@@ -332,7 +333,7 @@ def few_rows(
             warps=[2, 4, 8],
             stages=[3, 4, 6],
         )
-        # what is under way at a time, in bytes of weights
+        # bytes of weights that are in flight at a time
         every = (c for c in every if 32e3 <= 2 * c["BN"] * c["BK"] * c["stages"] <= 120e3)
         yield from fitting(lambda c: n // c["BN"] * c["SPLITS"], every)
 
@@ -340,7 +341,7 @@ def few_rows(
 
 
 def streamed(gated: bool, normed: bool) -> Tuned:
-    """Weights that are read once; where there are few columns the summed axis is split."""
+    """Weights are read once; if there are few columns the summed axis is split."""
 
     def launch(
         inputs: Sequence[Tensor], out: Tensor, blocks: tuple[int, int], config: Config
@@ -437,7 +438,7 @@ FAMILIES: dict[str, Callable[[], Tuned]] = {
 
 
 def compile_part(name: str, part: int, of: int) -> None:
-    """Compiles each ``of``-th configuration of a program for Triton's cache on disk."""
+    """Compile each ``of``-th configuration of a program for Triton's cache on disk."""
     workload = get(name)
     tuned = peer(workload)
     if tuned is None:
@@ -451,6 +452,6 @@ def compile_part(name: str, part: int, of: int) -> None:
 
 
 def peer(workload: Workload) -> Tuned | None:
-    """The kernel for a program, if there is one."""
+    """Return the kernel for a program, if there is one."""
     make = FAMILIES.get(workload.family)
     return make() if make else None

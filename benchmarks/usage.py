@@ -11,26 +11,26 @@ from pathlib import Path
 from types import TracebackType
 
 PAUSE = 0.5
-"""Least seconds between two looks at the memory."""
+"""The least number of seconds between two measurements of memory."""
 
 SHARE = 0.05
-"""The share of the time that measuring may take: a large process has many pages."""
+"""The share of the time that measuring may take, since a large process has many pages."""
 
 
 def processor_time() -> float:
-    """Seconds of this process and of the workers that have ended."""
+    """Return the processor time of this process and of the workers that have ended, in seconds."""
     used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(u.ru_utime + u.ru_stime for u in used)
 
 
 LOOKS = 5
-"""Times that a look is repeated because processes began or ended meanwhile."""
+"""How often a measurement is repeated because processes began or ended meanwhile."""
 
 
 class Memory:
-    """The most memory of a ``process`` (this one) and all that it has started, at one time, in MiB;
-    what they share counts once; and what it was ``before``. Looked up now and then, on Linux alone:
-    elsewhere it stays 0."""
+    """The largest memory of a ``process`` (by default this one) and all processes that it has
+    started, at one time, in MiB; shared memory counts once; and the memory ``before``. Measured at
+    intervals, only on Linux: elsewhere it stays 0."""
 
     def __init__(self, process: int | None = None) -> None:
         self.process = os.getpid() if process is None else process
@@ -61,8 +61,9 @@ class Memory:
 
 
 def memory_of(process: int) -> float:
-    """MiB of a process and all that it has started. What a process shares with one that begins
-    between two looks would count twice: such looks are repeated, or give 0."""
+    """Return the MiB of a process and all processes that it has started. Memory shared with a
+    process that begins between two readings would count twice: such measurements are repeated, or
+    give 0."""
     for _ in range(LOOKS):
         family = set(_family(process))
         found = sum(map(_share, family))
@@ -72,7 +73,7 @@ def memory_of(process: int) -> float:
 
 
 def _family(process: int) -> Iterator[int]:
-    """A process and all that it has started."""
+    """Return a process and all processes that it has started."""
     yield process
     try:
         tasks = list(Path(f"/proc/{process}/task").iterdir())
@@ -84,7 +85,7 @@ def _family(process: int) -> Iterator[int]:
 
 
 def _share(process: int) -> float:
-    """MiB of a process, of what it shares its part."""
+    """Return the MiB of a process, with its share of shared memory."""
     try:
         text = Path(f"/proc/{process}/smaps_rollup").read_text()
     except OSError:

@@ -38,7 +38,7 @@ from mirage.workloads import names
 
 
 def measure(name: str, reference: KernelGraph, claim: Claim, runs: int) -> dict[str, object]:
-    """Verdict and time for one candidate."""
+    """Return the verdict and time for one candidate."""
     verdicts, walls, cpus = zip(*(timed(reference, claim) for _ in range(runs)), strict=True)
     verdict = verdicts[0]
     return {
@@ -55,7 +55,7 @@ def measure(name: str, reference: KernelGraph, claim: Claim, runs: int) -> dict[
 
 
 def timed(reference: KernelGraph, claim: Claim) -> tuple[Verdict, float, float]:
-    """Verdict, seconds and processor seconds, with nothing kept from an earlier run."""
+    """Return the verdict, seconds and processor seconds, with nothing kept from an earlier run."""
     reference, claim = pickle.loads(pickle.dumps((reference, claim)))
     wall, cpu = time.perf_counter(), time.process_time()
     verdict = verify(reference, claim.candidate, VerifyOptions(seed=0), claim.hint)

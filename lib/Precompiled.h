@@ -1,7 +1,7 @@
 //===- Precompiled.h - MLIR's headers that most sources include -----------===//
 //
-// Parsing them is most of a compilation. None of this project's own headers is
-// among them: a change of those compiles only what includes them.
+// Parsing them is most of a compilation. They include none of this project's own headers: a change
+// of such a header recompiles only the files that include it.
 //
 //===----------------------------------------------------------------------===//
 

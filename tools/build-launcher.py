@@ -3,8 +3,8 @@
     python tools/build-launcher.py [folder]
 
 One shared object serves all versions of Python from 3.10 on, and any version of PyTorch. The build
-puts it beside the bindings; where only the runtime is installed, the folder is that of the package
-`mirage`. The runtime does without it where it is not there."""
+puts it next to the bindings; if only the runtime is installed, the folder is that of the package
+`mirage`. The runtime works without it, too."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FLAGS = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", 
 
 
 def build(folder: Path = PACKAGE) -> Path:
-    """Writes the shared object to a folder. Raises ``OSError`` where there is no compiler,
-    ``subprocess.CalledProcessError`` where it fails."""
+    """Write the shared object to a folder. Raises ``OSError`` if there is no compiler, and
+    ``subprocess.CalledProcessError`` if it fails."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     headers = f"-I{sysconfig.get_paths()['include']}"
     target = folder / NAME

@@ -1,10 +1,11 @@
-"""Builds the wheel `mirage-runtime`: what loads and runs artifacts, pure Python, of this tree.
+"""Builds the wheel `mirage-runtime`: the part of this tree that loads and runs artifacts, in pure
+Python.
 
     python tools/build-runtime-wheel.py dist
 
-It has the package `mirage` with `mirage.runtime` and no more, needs torch, and is the same file
-whenever and wherever it is built. It stands in for `mirage` where that is not installed; both have
-these files, so one of them is installed, not both."""
+It has the package `mirage` with nothing but `mirage.runtime`, needs torch, and is the same file
+whenever and wherever it is built. It replaces `mirage` on machines where that is not installed;
+both contain these files, so only one of them may be installed."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ import tomllib
 ROOT = Path(__file__).resolve().parents[1]
 NAME = "mirage-runtime"
 CONTENT = ("__init__.py", "errors.py", "lazy_names.py", "py.typed", "runtime/**/*.py")
-"""Of `python/mirage`."""
+"""Files of `python/mirage`."""
 TORCH = "torch>=2.9"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def build(folder: Path) -> Path:
-    """Writes the wheel to a folder and returns its path."""
+    """Write the wheel to a folder and return its path."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     package = ROOT / "python" / "mirage"
     version = re.search(r'__version__ = "(.+)"', (package / "__init__.py").read_text())
@@ -74,7 +75,7 @@ def metadata(version: str, settings: dict[str, object]) -> str:
 
 
 def digest(data: bytes) -> str:
-    """A hash as wheels write it."""
+    """Return a hash in the format of wheels."""
     found = hashlib.sha256(data).digest()
     return base64.urlsafe_b64encode(found).rstrip(b"=").decode()
 

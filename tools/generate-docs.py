@@ -3,7 +3,7 @@
 
 usage: generate-docs.py [--check] FOLDER
 
-With --check nothing is written; the exit status is 1 where FOLDER differs from what would be.
+With --check nothing is written; the exit status is 1 if FOLDER differs from the output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PASSES = (
 
 
 def tblgen(file: str, *flags: str) -> str:
-    """The output of mlir-tblgen for a file below include/mirage."""
+    """Return the output of mlir-tblgen for a file below include/mirage."""
     done = subprocess.run(
         [
             LLVM / "bin/mlir-tblgen",
@@ -54,7 +54,7 @@ def tblgen(file: str, *flags: str) -> str:
 
 
 def pages() -> dict[str, str]:
-    """Every page of the reference by file name."""
+    """Return every page of the reference by file name."""
     found: dict[str, str] = {}
     for name in DIALECTS:
         mnemonic = name.lower()

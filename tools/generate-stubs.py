@@ -3,7 +3,7 @@
 
 usage: generate-stubs.py FOLDER      (FOLDER/mirage-stubs is written; run it with .venv/bin/python)
 
-They form a partial stub package: a checker takes the rest of `mirage` from its sources. Operation
+They form a partial stub package: a checker reads the rest of `mirage` from its sources. Operation
 classes of the dialects are not typed; types, attributes and enums of our own dialects are.
 """
 
@@ -35,17 +35,17 @@ def __getattr__(name: str) -> Any: ...
 """
 
 
-# Where nanobind knows less than there is to know: pattern and replacement in its stubs.
+# Where nanobind's types are too general: pattern and replacement in its stubs.
 REFINEMENTS = (
     (r"def notes\(self\) -> tuple:", "def notes(self) -> tuple[Diagnostic, ...]:"),
     (r"def __enter__\(self\) -> object:", "def __enter__(self) -> Self:"),
     (r"(def attach_diagnostic_handler\(.*\)) -> object:", r"\1 -> DiagnosticHandler:"),
-    # Generated subclasses have their operands and attributes as properties.
+    # Generated subclasses have properties for their operands and attributes.
     (
         r"(?m)^class OpView\(_OperationBase\):$",
         "class OpView(_OperationBase):\n    def __getattr__(self, name: str) -> Any: ...\n",
     ),
-    # That of the subclass which takes its place.
+    # The constructor of the subclass that replaces it.
     (
         r"(?m)(^class Context:\n    def __init__\(self)\)",
         r"\1, load_on_create_dialects: Sequence[str] | None = None)",
@@ -60,7 +60,7 @@ REFINEMENTS = (
 
 
 def stubgen(module: str, folder: Path) -> None:
-    """Writes the stubs of an extension module of the bindings and of its submodules."""
+    """Write the stubs of an extension module of the bindings and of its submodules."""
     subprocess.run(
         [
             sys.executable,
@@ -80,7 +80,7 @@ def stubgen(module: str, folder: Path) -> None:
 
 
 def own_dialect(name: str) -> str:
-    """The stub of one of our dialects: what is typed, then whatever else there is."""
+    """Return the stub of one of our dialects: typed members, then all others."""
     lines = [f"from .._mlir_libs._mirage.{name} import *"]
     enums = PACKAGE / "dialects" / f"_{name}_enum_gen.py"
     names = [
@@ -102,7 +102,7 @@ def main() -> None:
     (root / "dialects").mkdir(parents=True)
     (root / "_mlir_libs").mkdir()
     (root / "py.typed").write_text("partial\n")
-    # Alone, before the package's initialisation replaces `Context` by a subclass.
+    # Separately, before the package's initialisation replaces `Context` by a subclass.
     stubgen("_mlir", root / "_mlir_libs")
     stubgen("mirage._mlir_libs._mirage", root / "_mlir_libs")
     (root / "_mlir_libs" / "__init__.pyi").write_text("")
@@ -116,8 +116,8 @@ def main() -> None:
     for path in (PACKAGE / "dialects").glob("_*_enum_gen.py"):
         (root / "dialects" / f"{path.stem}.pyi").write_text(path.read_text())
     (root / "dialects" / "gpu.pyi").write_text(UNTYPED)
-    # Not generated, as the module says too little of itself. In the sources' folder it would hide
-    # the others: a checker takes no partial stubs for a package that has some.
+    # Not generated, since the module has too little type information. In the sources' folder it
+    # would hide the others: a checker ignores partial stubs of a package that has stubs of its own.
     shutil.copy(Path(__file__).parents[1] / "python/bindings/_target.pyi", root)
     shutil.copy(PACKAGE / "dialects" / "scalar.py", root / "dialects" / "scalar.pyi")
 

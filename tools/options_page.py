@@ -1,4 +1,4 @@
-"""The page of the reference that lists the options, made of the dataclasses that have them."""
+"""The page of the reference that lists the options, made from their dataclasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ The command `mirage optimize` and the passes have the same options with the same
 
 
 def options_page() -> str:
-    """The text of the page. Imports :mod:`mirage`."""
+    """Return the text of the page. Imports :mod:`mirage`."""
     from mirage.cli.artifacts import add_compile_arguments
     from mirage.cli.optimizing import add_search_arguments
     from mirage.pipeline.options import OptimizeOptions
@@ -29,7 +29,7 @@ def options_page() -> str:
     parser = argparse.ArgumentParser(add_help=False)
     add_search_arguments(parser)
     add_compile_arguments(parser)
-    # What the parser has is public only through its help.
+    # The parser's options are public only through its help.
     actions = parser._actions
     flags = {action.dest: action.option_strings[0] for action in actions}
     limits = [f for f in fields(SearchLimits) if f.name in BOUNDS]

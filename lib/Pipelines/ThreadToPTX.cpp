@@ -21,9 +21,9 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   kernels.addPass(createConvertThreadToNVVM());
   // Bottom up: extracts from vectors fold once their operands have, which takes several times as
   // long the other way round.
-  // Without the pattern that compares each two values a loop carries, again whenever anything in
+  // Without the pattern that compares all pairs of values that a loop carries, whenever anything in
   // the loop has changed: it takes nine tenths of the time if a loop carries a hundred sums, and
-  // LLVM removes what is carried twice. (Compilers write anonymous namespaces in one of two ways.)
+  // LLVM removes duplicates. (Compilers write anonymous namespaces in one of two ways.)
   SmallVector<std::string> quadratic{"(anonymous namespace)::RemoveDuplicateSuccessorInputUses",
                                      "{anonymous}::RemoveDuplicateSuccessorInputUses"};
   kernels.addPass(
@@ -47,7 +47,7 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
   }
 
   GpuNVVMAttachTargetOptions target;
-  // Unknown chips have been refused before.
+  // Unknown chips were rejected before.
   const Chip *chip = Chip::find(options.chip.getValue());
   target.chip = chip ? std::string(chip->name) : options.chip.getValue();
   target.features = options.features;

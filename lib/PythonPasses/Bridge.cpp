@@ -11,8 +11,8 @@ using namespace llvm;
 using namespace mlir;
 using namespace mirage;
 
-// The pass as its pipeline element, `name{option=value …}`, every option with
-// its value: the C++ declaration is where defaults come from.
+// The pass as its pipeline element, `name{option=value …}`, every option with its value: the C++
+// declaration defines the defaults.
 static std::string printPass(Pass &pass) {
   std::string text;
   raw_string_ostream stream(text);
@@ -23,8 +23,8 @@ static std::string printPass(Pass &pass) {
 static std::string printOp(Operation *op) {
   std::string text;
   raw_string_ostream stream(text);
-  // Locations go along, so that what Python reports points into the user's
-  // program, and what it leaves alone keeps its place.
+  // Locations are included, so that Python's diagnostics point into the user's program, and
+  // unchanged ops keep their places.
   OpPrintingFlags flags;
   flags.enableDebugInfo(/*enable=*/true, /*prettyForm=*/false);
   if (op->getParentOp())
@@ -41,7 +41,7 @@ static Location readLocation(const json::Object &diagnostic, Operation *op) {
   std::optional<StringRef> text = diagnostic.getString("location");
   if (!text)
     return op->getLoc();
-  // A location is parsed for its value; that it fails to parse is not news.
+  // A location is parsed for its value; errors of the parser are not reported.
   ScopedDiagnosticHandler ignore(op->getContext(), [](Diagnostic &) { return success(); });
   mlir::Attribute parsed = parseAttribute(*text, op->getContext());
   if (auto location = dyn_cast_or_null<LocationAttr>(parsed))

@@ -15,7 +15,7 @@ namespace mirage {
 #include "mirage/PythonPasses/Passes.h.inc"
 
 namespace {
-/// The C++ half of a pass: everything but its options is the same for all.
+/// The C++ half of a pass: everything except its options is the same for all passes.
 template <template <typename> class GeneratedBase>
 struct PythonPass : GeneratedBase<PythonPass<GeneratedBase>> {
   using Base = GeneratedBase<PythonPass<GeneratedBase>>;

@@ -23,10 +23,10 @@ using namespace mirage;
 
 extern char **environ;
 
-// How long a worker may take to import what it needs, on a busy machine.
+// How long a worker may take for its imports on a busy machine.
 static constexpr std::chrono::seconds startupTimeout{60};
-// How long a pass may take when MIRAGE_WORKER_TIMEOUT does not say. Passes have
-// limits of their own; this one catches those that hang.
+// How long a pass may take if MIRAGE_WORKER_TIMEOUT is not set. Passes have their own limits; this
+// one catches passes that hang.
 static constexpr std::chrono::seconds defaultTimeout{1800};
 
 static Expected<std::chrono::seconds> requestTimeout() {
@@ -74,8 +74,8 @@ Expected<std::shared_ptr<PythonWorker>> PythonWorker::start() {
     return createStringError("could not make a socket pair: " + sys::StrError());
   scope_exit closeTheirs([&] { close(ends[1]); });
 
-  // The socket is the worker's standard input; what it prints goes to our
-  // standard error, so that a stray print cannot break the protocol.
+  // The socket is the worker's standard input; its output goes to our standard error, so that a
+  // stray print cannot break the protocol.
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   scope_exit destroyActions([&] { posix_spawn_file_actions_destroy(&actions); });
@@ -102,7 +102,7 @@ Expected<std::shared_ptr<PythonWorker>> PythonWorker::start() {
   std::shared_ptr<PythonWorker> worker(new PythonWorker(process, ends[0], std::move(command)));
   worker->timeout = *timeout;
   closeTheirs.release();
-  close(ends[1]); // or the worker's end would go unnoticed
+  close(ends[1]); // otherwise the worker's end would go unnoticed
 
   Expected<json::Object> greeting = worker->receiveHeader(Clock::now() + startupTimeout);
   if (!greeting)

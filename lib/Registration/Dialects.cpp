@@ -53,7 +53,7 @@ static void registerConversionInterfaces(DialectRegistry &registry) {
   NVVM::registerConvertGpuToNVVMInterface(registry);
 }
 
-// What gpu-module-to-binary needs to turn a gpu.module into PTX.
+// Required by gpu-module-to-binary to turn a gpu.module into PTX.
 static void registerTargets(DialectRegistry &registry) {
   NVVM::registerNVVMTargetInterfaceExternalModels(registry);
   registerBuiltinDialectTranslation(registry);

@@ -84,8 +84,8 @@ Card makeH200() {
   return c;
 }
 
-/// Other memory on the same chip: what DRAM gives is in the proportion of the
-/// data sheets, and so are the bytes that have to be in flight.
+/// Other memory on the same chip: DRAM's bandwidth is in the proportion of the data sheets, and so
+/// are the bytes that must be in flight.
 Card withMemory(Card card, std::string_view name, std::string_view product, int64_t sms,
                 int64_t l2Size, double dramBytes) {
   double scale = dramBytes / card.dramBytes * double(card.sms) / double(sms);
@@ -117,10 +117,9 @@ Card makeA100() {
 /// A card of sm_86 or sm_89, from its data sheet: boost clock in MHz, peak of
 /// DRAM in bytes per µs, and flop of one SM per clock with f16 operands and f32
 /// sums (on GeForce half of what the same chip has on other cards; TF32 half of
-/// that). Of the peaks of DRAM and of the tensor cores as much can be had as on
-/// the A100's row (0.9, 0.83, of TF32 0.73), of the lanes as on the H200's (0.72);
-/// L2 gives an SM 16 bytes per clock, and an SM takes 30. Latencies are the
-/// A100's. Not measured.
+/// that). The usable shares of the peaks of DRAM and of the tensor cores are those of the A100's
+/// row (0.9, 0.83, TF32 0.73), and that of the lanes is the H200's (0.72); L2 gives an SM 16 bytes
+/// per clock, and an SM takes 30. Latencies are the A100's. Not measured.
 Card fromSheet(std::string_view name, const Chip &chip, std::string_view product, int64_t sms,
                int64_t l2Size, double clock, double dramPeak, double mmaFlop) {
   Card c = makeA100();
@@ -132,13 +131,13 @@ Card fromSheet(std::string_view name, const Chip &chip, std::string_view product
   c.mmaHalf = 0.83 * mmaFlop * clock;
   c.mmaF32 = 0.73 * mmaFlop / 2 * clock / 3;
   c.alu = 0.72 * 128 * clock, c.sfu = 16 * clock, c.sharedBytes = 128 * clock;
-  // Bytes that arrive in DRAM's latency, and as many more as on the A100.
+  // Bytes that arrive during DRAM's latency, times 1.4 as on the A100.
   c.flight = 1.4 * c.dramBytes * c.latency / double(sms);
   c.spillBytes = 0.9 * c.l2Bytes;
   return c;
 }
 
-/// The words of a product's name, which blanks and hyphens part.
+/// The words of a product's name, which blanks and hyphens separate.
 std::vector<std::string_view> split(std::string_view text) {
   std::vector<std::string_view> words;
   while (!text.empty()) {
@@ -169,8 +168,7 @@ const std::vector<Chip> &mirage::getChips() {
 }
 
 const std::vector<Card> &mirage::getCards() {
-  // Of each chip's cards the first stands for the chip, and for cards that are
-  // not listed.
+  // The first card of each chip represents the chip, and cards that are not listed.
   static const std::vector<Card> cards = {
       makeA100(),
       withMemory(makeA100(), "a100-80gb", "A100 80GB", 108, 40 * MiB, 1.83e6),

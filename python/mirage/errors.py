@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceLocation:
-    """A line of a user's program; 0 where only the file is known."""
+    """A line of a user's program; 0 if only the file is known."""
 
     file: str
     line: int
@@ -32,14 +32,14 @@ class MirageError(Exception):
         super().__init__(message if location is None else f"{location}: {message}")
 
     def locate(self, location: SourceLocation) -> None:
-        """Sets the place where it was not known."""
+        """Sets the place if it was not known."""
         if self.location is None:
             self.location = location
             self.args = (f"{location}: {self.message}",)
 
 
 class OperationError(MirageError):
-    """Something is wrong with an operation, or with the one at hand where ``op`` is None."""
+    """Something is wrong with an operation, or with the current one if ``op`` is None."""
 
     def __init__(self, message: str, op: ir.Operation | None = None) -> None:
         super().__init__(message)

@@ -7,13 +7,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 ALLOCATED = 100_000
-"""The number of new objects after which the collector looks for cycles: with its own 700 it takes a
-tenth of the time of a search, whose objects have few cycles."""
+"""The number of new objects after which the collector looks for cycles: with the default of 700 it
+takes a tenth of the time of a search, whose objects have few cycles."""
 
 
 @contextmanager
 def rare_collections() -> Generator[None]:
-    """Let the collector run less often within the context, if it runs at all."""
+    """Let the collector run less often within the context, if it is enabled."""
     before = gc.get_threshold()
     if before[0]:
         gc.set_threshold(max(before[0], ALLOCATED), *before[1:])

@@ -1,7 +1,7 @@
-"""Makes a build tree known as an installed package is: what other packages find by entry points
-(TorchDynamo its backends) is found without an import.
+"""Registers a build tree like an installed package: other packages find its entry points
+(TorchDynamo finds its backends) without an import.
 
-    python tools/setup/entry-points.py FOLDER   (one that Python's path has)
+    python tools/setup/entry-points.py FOLDER (which must be on Python's path)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ GROUP = "project.entry-points."
 
 def entry_points(settings: str) -> str:
     """Return the entry points of a pyproject.toml in the form of a distribution's file. Python 3.10
-    has no reader of TOML, so only plain entries are read."""
+    has no TOML parser, so only plain entries are read."""
     found: list[str] = []
     for group, body in re.findall(r"^\[([^\]]+)\]\n((?:(?!\[).*\n?)*)", settings, re.MULTILINE):
         if group.startswith(GROUP):
@@ -26,7 +26,7 @@ def entry_points(settings: str) -> str:
 
 
 def write(folder: Path) -> Path:
-    """The metadata of this tree in ``folder``; returns where they are."""
+    """Write the metadata of this tree to ``folder``; return their path."""
     text = (ROOT / "python/mirage/__init__.py").read_text()
     version = re.search(r'__version__ = "(.+)"', text)
     assert version is not None

@@ -19,8 +19,8 @@ namespace mirage {
 
 /// Runs the Python implementation of `pass` (found by the pass's argument) on
 /// `op` in a worker process and replaces the attributes and regions of `op` by
-/// the answer's. Diagnostics of the Python side are emitted where it put them;
-/// a worker that cannot start, dies or is too slow is an error at `op`.
+/// the answer's. Diagnostics of the Python side are emitted at their locations; a worker that
+/// cannot start, dies or is too slow is an error at `op`.
 mlir::LogicalResult runPythonPass(mlir::Pass &pass, mlir::Operation *op);
 
 } // namespace mirage

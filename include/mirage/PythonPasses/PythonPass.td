@@ -6,7 +6,7 @@
 include "mlir/Pass/PassBase.td"
 
 class Mirage_PythonPass<string argument> : Pass<argument, "::mlir::ModuleOp"> {
-  // What a worker may answer with must be loaded before the passes run.
+  // Dialects that may occur in a worker's answer must be loaded before the passes run.
   let dependentDialects = [
     "::mirage::kernel::KernelDialect", "::mirage::block::BlockDialect",
     "::mlir::func::FuncDialect"

@@ -71,7 +71,7 @@ private:
   pid_t process;
   int channel;
   std::string command;
-  /// Received bytes that no message has used up.
+  /// Received bytes that no message has consumed.
   std::string buffer;
   std::chrono::seconds timeout{0};
 };

@@ -10,8 +10,8 @@
 
 namespace mirage {
 
-/// The chip that an option of a pass names; an error at `loc` that lists the
-/// known ones where there is none.
+/// The chip that an option of a pass names; if there is no such chip, an error at `loc` lists the
+/// known ones.
 inline llvm::FailureOr<const Chip *> getChip(mlir::Location loc, llvm::StringRef name) {
   if (const Chip *chip = Chip::find(name))
     return chip;

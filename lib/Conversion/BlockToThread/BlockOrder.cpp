@@ -1,8 +1,8 @@
 //===- BlockOrder.cpp - which block works on which tile -------------------===//
 //
-// The hardware starts blocks in the order of their numbers, each where one has
-// ended. The order decides which blocks run at the same time, hence what they find
-// in L2, and which ones run last.
+// The hardware starts blocks in the order of their numbers, each when another
+// one has ended. The order determines which blocks run at the same time, and
+// therefore what they find in L2, and which ones run last.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +20,10 @@ using namespace mirage;
 
 /// About 16 x 8 tiles of 128 x 256 run at a time.
 static constexpr int64_t groupRows = 16;
-/// Parts of a grid of as many rows as there are at the launch, at least: of a part that has one row
-/// all blocks are started.
+/// The fewest parts of a grid whose number of rows is known only at the launch:
+/// all blocks of a part that has a row are started.
 static constexpr int64_t sizedParts = 8;
-/// What L2 keeps while it is read again and again.
+/// The bytes that L2 keeps while they are read repeatedly.
 static constexpr int64_t keptBytes = int64_t(32) << 20;
 /// Blocks that take this many times as many steps as all do on average make a tail.
 static constexpr double unevenSteps = 1.25;
@@ -35,8 +35,8 @@ void TileEmitter::setPositions(Value number) {
   SmallVector<StringRef> axes;
   for (Attribute name : launch.getGridNames().getValue())
     axes.push_back(cast<StringAttr>(name).getValue());
-  // Blocks of a cluster have numbers that follow each other, and are one place of what
-  // is put in order.
+  // Blocks of a cluster have consecutive numbers, and count as one place in the
+  // order.
   int64_t cluster = launch.getSchedule()->getCluster();
   StringRef shared = cluster > 1 ? block::getClusterAxis(launch, cluster) : StringRef();
   Value rank;
@@ -84,8 +84,8 @@ std::pair<StringRef, int64_t> TileEmitter::getSlowestAxis(kernel::LaunchOp launc
   return {};
 }
 
-/// The first loop that leaves out steps, if blocks are known to take different
-/// numbers of them.
+/// The first loop that skips steps, if it is known that blocks take different
+/// numbers of steps.
 block::LoopOp TileEmitter::findUnevenLoop() {
   block::LoopOp found;
   launch.getBody().walk([&](block::LoopOp loop) {
@@ -126,10 +126,10 @@ void TileEmitter::split(Value number, ArrayRef<StringRef> axes) {
   }
 }
 
-/// All blocks with many steps come before those with fewer, whatever their position
-/// along the other axes is: else the last of these would still have long ones when
-/// the others are done. Of the other positions only as many take part at a time as
-/// L2 can keep the tiles of.
+/// All blocks with many steps come before those with fewer, for all positions
+/// along the other axes: otherwise, the last of these positions would still
+/// have long blocks when the others are done. Only as many of the other
+/// positions take part at a time as L2 can keep the tiles of.
 void TileEmitter::splitByWork(Value number, ArrayRef<StringRef> axes, block::LoopOp uneven) {
   SmallVector<StringRef> ordered, others;
   int64_t places = 1, rest = 1;
@@ -168,8 +168,8 @@ void TileEmitter::splitByWork(Value number, ArrayRef<StringRef> axes, block::Loo
   split(place, ordered);
 }
 
-/// Blocks that run at the same time form a near square of the last two axes, whose
-/// tiles share more of what L2 holds than those of a row do: rows of the square come
+/// Blocks that run at the same time form nearly a square of the last two axes;
+/// its tiles share more data in L2 than those of a row. Rows of the square come
 /// in groups, within which they are the fastest digit.
 void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
   int64_t rows = extents.lookup(axes[axes.size() - 2]), cols = extents.lookup(axes.back());
@@ -188,7 +188,7 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
   }
   bool isFirst =
       llvm::all_of(axes.drop_back(2), [&](StringRef axis) { return extents.lookup(axis) == 1; });
-  // Of a cluster's blocks, which are one place here, several may be in a column.
+  // Several blocks of a cluster, which are one place here, may be in a column.
   int64_t together = *launch.getGridExtent(axes[axes.size() - 2]) / rows;
   int64_t height =
       std::max<int64_t>(getGroupHeight(rows * together, isSized && isFirst) / together, 1);
@@ -205,8 +205,8 @@ void TileEmitter::splitInSquares(Value number, ArrayRef<StringRef> axes) {
   position[axes.back()] = divide(within, heightHere);
 }
 
-/// Rows of a square. Where it is known at the launch only how many rows there are, groups are equal
-/// parts of the grid, and several.
+/// Rows of a square. If the number of rows is known only at the launch, there
+/// are several groups, which are equal parts of the grid.
 int64_t TileEmitter::getGroupHeight(int64_t rows, bool isSized) {
   if (!isSized)
     return std::min(groupRows, rows);
@@ -221,8 +221,9 @@ static bool isCutAlong(ArrayRef<Attribute> map, Attribute axis) {
       map, [&](Attribute axes) { return llvm::is_contained(cast<ArrayAttr>(axes), axis); });
 }
 
-/// Whether blocks along an axis read the same tile. Those that look one row of a table up
-/// each, such as an expert's matrix, often name the same one as their neighbours.
+/// Whether blocks along an axis read the same tile. Blocks that each look up
+/// one row of a table, such as an expert's matrix, often name the same row as
+/// their neighbours.
 static bool isSharedAlong(Operation *read, Attribute axis) {
   if (auto load = dyn_cast<block::LoadOp>(read))
     return !isCutAlong(load.getMap().getValue(), axis);
@@ -234,8 +235,8 @@ static bool isSharedAlong(Operation *read, Attribute axis) {
   return !isCutAlong(block::isBoxOfRow(gather) ? map.drop_front(rank) : map, axis);
 }
 
-/// Whether loops load tiles that blocks along one of the last two axes of the grid
-/// share, and tiles that blocks along the other one share.
+/// Whether loops load tiles that blocks share along one of the last two axes of
+/// the grid, and tiles that blocks share along the other one.
 bool TileEmitter::sharesTiles(kernel::LaunchOp launch) {
   auto names = launch.getGridNames().getValue();
   if (!launch.getSchedule()->usesWarpgroups() || names.size() < 2)
@@ -252,8 +253,8 @@ bool TileEmitter::sharesTiles(kernel::LaunchOp launch) {
 }
 
 /// Blocks that take more steps of a loop than others start before them, so that
-/// the last ones to run are short: an axis along which the steps grow is walked
-/// backwards.
+/// the last ones to run are short: an axis along which the steps grow is
+/// traversed backwards.
 void TileEmitter::startWithMostSteps() {
   launch.getBody().walk([&](block::LoopOp loop) {
     if (!loop.getSteps() || loop.hasStepsAtRunTime())

@@ -53,7 +53,7 @@ struct ConvertBlockToThread : mirage::impl::ConvertBlockToThreadBase<ConvertBloc
   }
 
 private:
-  /// Every tile says how it is held, every matmul how warps share it.
+  /// Every tile states how it is held, and every matmul how warps share it.
   static LogicalResult checkInput(kernel::LaunchOp launch) {
     if (!launch.getSchedule())
       return launch.emitOpError("expected a schedule (#kernel.schedule), got none");
@@ -88,15 +88,16 @@ private:
     return failure(walk.wasInterrupted());
   }
 
-  /// Warps of a block. With warpgroups whole groups of four: three idle ones are
-  /// beside the one that copies, for registers are moved between groups, and groups
-  /// of several blocks on one multiprocessor stay aligned.
+  /// Warps of a block. With warpgroups these are whole groups of four: three
+  /// idle warps join the one that copies, because registers are moved between
+  /// groups, and so that groups of several blocks on one multiprocessor stay
+  /// aligned.
   static int64_t getBlockWarps(kernel::LaunchOp launch) {
     kernel::ScheduleAttr schedule = *launch.getSchedule();
     return schedule.getWarps() + (schedule.usesWarpgroups() ? 4 : 0);
   }
 
-  /// Products are deferred together, and only where that is possible.
+  /// Products are deferred together, and only if that is possible.
   static LogicalResult checkDeferred(Operation *op) {
     auto matmul = dyn_cast<block::MatmulOp>(op);
     if (!matmul || !matmul.getDeferred())
@@ -114,7 +115,7 @@ private:
     return success();
   }
 
-  /// Whether a value is an output of the program, maybe in another shape.
+  /// Whether a value is an output of the program, possibly in another shape.
   static bool isReturned(Value value) {
     return llvm::any_of(value.getUsers(), [](Operation *user) {
       auto reshape = dyn_cast<kernel::ReshapeOp>(user);
@@ -122,8 +123,9 @@ private:
     });
   }
 
-  /// Whether a block is no more than an address: with the steps that its type says, or in one
-  /// piece and aligned as kernels expect it of tensors. Outputs have memory of their own.
+  /// Whether a block is only an address: with the steps in its type, or
+  /// contiguous and aligned as kernels expect tensors to be. Outputs have
+  /// memory of their own.
   static bool isAddress(kernel::SliceOp slice) {
     constexpr int64_t kAlignmentBits = 16 * 8;
     if (cast<RankedTensorType>(slice.getResult().getType()).getEncoding())
@@ -148,7 +150,8 @@ private:
     return concat && isPartOfJoin(concat);
   }
 
-  /// Whether an op becomes a kernel: a launch, or a copy of what is not an address.
+  /// Whether an op becomes a kernel: a launch, or a copy of something that is
+  /// not an address.
   static bool isKernel(Operation *op) {
     auto slice = dyn_cast<kernel::SliceOp>(op);
     auto concat = dyn_cast<kernel::ConcatOp>(op);
@@ -156,7 +159,8 @@ private:
            (slice && !isAddress(slice));
   }
 
-  /// A name as PTX takes it: letters, digits and underscores, no digit first.
+  /// A name that is valid in PTX: letters, digits and underscores, no digit
+  /// first.
   static std::string getIdentifier(StringRef name) {
     std::string identifier;
     if (name.empty() || llvm::isDigit(name.front()))
@@ -240,7 +244,7 @@ private:
     return function;
   }
 
-  /// A function, and the launch that it was made of.
+  /// A function, and the launch from which it was made.
   struct Kernel {
     kernel::LaunchOp launch;
     gpu::GPUFuncOp function;

@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace mirage;
 using thread::FragmentType;
 
-/// Stores a result that leaves through shared memory; false where it does not.
+/// Stores a result through shared memory; false if it is not stored in this
+/// way.
 bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragment,
                                const TilePlace &place) {
   if (!launch.getSchedule()->usesWarpgroups())
@@ -36,16 +37,17 @@ bool TileEmitter::emitBoxStore(block::StoreOp op, unsigned number, Value fragmen
   return true;
 }
 
-/// A result of a block that goes on with the next tile: part by part through the
-/// slots of a buffer, each of which is free once the copy from it has read it.
+/// A result of a block that continues with the next tile is stored part by part
+/// through the slots of a buffer; a slot is free once the copy from it has read
+/// it.
 ///
 ///   wait for the last tile's copies; barrier
 ///   for each part: store to its slot; wait for the copy from the other one; barrier;
 ///                  start the copy
 ///
-/// One thread starts all copies, and is the one for which waits are more than a step.
-/// Where each group of warps owns rows, each does that for its own: a group that has
-/// multiplied stores while others multiply.
+/// One thread starts all copies, and only for this thread do the waits have an
+/// effect. If each group of warps owns rows, it stores its own rows: a group
+/// that has multiplied stores while others multiply.
 void TileEmitter::emitStoreInParts(const block::BoxStore &box, Value fragment,
                                    const TilePlace &place) {
   block::StoreParts parts = block::getStoreParts(box, cast<FragmentType>(fragment.getType()));

@@ -47,7 +47,8 @@ bool mirage::isWrittenInParts(kernel::ConcatOp concat) {
 
 CopyKernel::CopyKernel(kernel::SliceOp op) {
   RankedTensorType from = getTensor(op.getInput()), to = getTensor(op.getResult());
-  // A dimension that is taken whole is one with the dimension before it.
+  // A dimension that is copied as a whole is merged with the dimension before
+  // it.
   Sizes source, shape, offsets;
   bool joins = false;
   for (int64_t dim = from.getRank() - 1; dim >= 0; --dim) {
@@ -73,8 +74,8 @@ CopyKernel::CopyKernel(kernel::SliceOp op) {
   addPart(0, offsets, Sizes(shape.size(), 0), shape);
 }
 
-/// Appends the tensors that a join consists of, and where they begin in the result of the outermost
-/// one, `start` being where this join begins.
+/// Appends the tensors that a join consists of, and their start in the result
+/// of the outermost join; `start` is the start of this join.
 static void collectParts(kernel::ConcatOp op, ArrayRef<int64_t> start,
                          SmallVectorImpl<std::pair<Value, SmallVector<int64_t>>> &parts) {
   SmallVector<int64_t> at(start);
@@ -101,7 +102,8 @@ CopyKernel::CopyKernel(kernel::ConcatOp op) {
   RankedTensorType to = getTensor(op.getResult());
   SmallVector<std::pair<Value, Sizes>> tensors;
   collectParts(op, Sizes(to.getRank(), 0), tensors);
-  // A dimension that all of them have as a whole is one with the dimension before it.
+  // A dimension that all of them have as a whole is merged with the dimension
+  // before it.
   SmallVector<bool> isWhole(to.getRank(), true);
   for (auto &[tensor, start] : tensors)
     for (int64_t dim = 0; dim < to.getRank(); ++dim)
@@ -128,8 +130,8 @@ CopyKernel::CopyKernel(kernel::ConcatOp op) {
   }
 }
 
-/// Whole tiles along a dimension, and what is left: a tile that ends inside of the result must not
-/// write what lies behind it, so these are parts of their own.
+/// Whole tiles along a dimension, and the rest: a tile that ends inside of the
+/// result must not write beyond its end, so the rest is a separate part.
 static SmallVector<std::pair<int64_t, int64_t>> inTiles(int64_t size, int64_t tile) {
   int64_t whole = size / tile * tile;
   SmallVector<std::pair<int64_t, int64_t>> found;
@@ -146,8 +148,9 @@ void CopyKernel::addPart(unsigned source, Sizes sourceOffsets, Sizes resultOffse
     int64_t width = std::min(cols, kMaxCols), held = llvm::PowerOf2Ceil(width);
     int64_t height = std::min<int64_t>(llvm::PowerOf2Ceil(shape[row]),
                                        std::max(kMaxElements / held, int64_t(1)));
-    // Where a tile is longer than what is left, each column has a condition. With one for each row
-    // as well, MLIR merges the branches into blocks with thousands of arguments.
+    // If a tile is longer than the rest, each column has a condition. With one
+    // for each row as well, MLIR merges the branches into blocks with thousands
+    // of arguments.
     if (width < held && held == kMaxCols && shape[row] % height != 0)
       height = 1;
     for (auto [firstRow, rows] : inTiles(shape[row], endsInside ? height : shape[row])) {
@@ -228,7 +231,7 @@ void CopyKernel::emitPart(const Part &part, OpBuilder &builder, Location loc, Va
   if (heldCols != part.cols || heldRows != part.rows)
     extents = {part.rows, part.cols};
   auto extentsAttr = extents.empty() ? DenseI64ArrayAttr() : builder.getDenseI64ArrayAttr(extents);
-  // Rows that the result has not are dropped; the source may have fewer.
+  // Rows beyond the result are dropped; the source may have fewer rows.
   SmallVector<bool> inBounds = {part.shape[rank - 2] % part.rows == 0, true};
   Value tile = thread::LoadGlobalOp::create(
       builder, loc, FragmentType::get(sourceElements[part.source], layout, false),

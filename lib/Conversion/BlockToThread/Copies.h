@@ -12,9 +12,10 @@ namespace mirage {
 
 /// Whether kernels write the operands of a join to their parts of it.
 bool isWrittenInParts(kernel::ConcatOp concat);
-/// Whether a launch stores a value, maybe in another shape, to its place in another tensor.
+/// Whether a launch stores a value, possibly in another shape, to its place in
+/// another tensor.
 bool isPlaced(mlir::Value value);
-/// Whether a join is a part of another join alone, which copies its operands.
+/// Whether only another join reads a join, and so copies its operands.
 bool isPartOfJoin(kernel::ConcatOp op);
 
 /// A kernel that copies blocks of its operands to blocks of its result, for
@@ -25,7 +26,8 @@ public:
   static constexpr int64_t numWarps = 4, numThreads = 32 * numWarps;
 
   explicit CopyKernel(kernel::SliceOp op);
-  /// Operands that are joins for this one alone are replaced by theirs.
+  /// Operands that are joins which only this one reads are replaced by their
+  /// own operands.
   explicit CopyKernel(kernel::ConcatOp op);
 
   /// The tensors that are copied.
@@ -34,15 +36,15 @@ public:
   /// are one.
   llvm::SmallVector<mlir::Type> getParameterTypes() const;
   int64_t getNumBlocks() const;
-  /// Length of the result's rows where 32-bit indices do not suffice.
+  /// Length of the result's rows if 32-bit indices do not suffice.
   std::optional<int64_t> getTooLongRow() const;
   void emitBody(mlir::OpBuilder &builder, mlir::Location loc, mlir::ValueRange parameters) const;
 
 private:
   using Sizes = llvm::SmallVector<int64_t>;
 
-  /// A block of elements, and the tiles in which it is copied. Where columns of
-  /// the tile lie outside of the block, it has one tile along them.
+  /// A block of elements, and the tiles in which it is copied. If columns of
+  /// the tile are outside of the block, it has one tile along them.
   struct Part {
     unsigned source;
     Sizes sourceOffsets, resultOffsets, shape;
@@ -52,7 +54,8 @@ private:
   };
 
   void addPart(unsigned source, Sizes sourceOffsets, Sizes resultOffsets, Sizes shape);
-  /// The widest vector that every row of every tile starts at a multiple of.
+  /// The widest vector such that every row of every tile starts at a multiple
+  /// of it.
   int64_t getVector(const Part &part) const;
   void emitPart(const Part &part, mlir::OpBuilder &builder, mlir::Location loc,
                 mlir::ValueRange parameters, mlir::Value block) const;

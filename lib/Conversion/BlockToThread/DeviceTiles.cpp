@@ -30,8 +30,8 @@ Value TileEmitter::getPart(ArrayAttr axes, int64_t &parts) {
   return part ? part : index(0);
 }
 
-/// Whether the last of the parts that axes cut a dimension into begins earlier, so that it
-/// ends where the tensor does.
+/// Whether the last of the parts into which axes cut a dimension begins
+/// earlier, so that it ends with the tensor.
 bool TileEmitter::lastPartOverlaps(ArrayAttr axes) {
   if (isSized || axes.size() != 1 || !launch.getSchedule()->usesWarpgroups())
     return false;
@@ -54,7 +54,7 @@ static SmallVector<int64_t, 2> getMatrixDims(ArrayRef<int64_t> tile, bool isColu
     return large;
   if (large.empty())
     return {last - 1, last};
-  // A vector: some other dimension, of tile size 1, stands for the other one.
+  // A vector: another dimension, of tile size 1, serves as the other one.
   int64_t dim = large.front(), other = dim == last ? last - 1 : last;
   return isColumn ? SmallVector<int64_t, 2>{dim, other} : SmallVector<int64_t, 2>{other, dim};
 }
@@ -92,7 +92,8 @@ TilePlace TileEmitter::getTilePlace(Value tensor, MemRefType type, ArrayAttr map
     inside = inside ? arith::AndIOp::create(builder, loc, inside, isPart).getResult() : isPart;
   }
   result.inBounds = {covered[result.dims[0]], covered[result.dims[1]]};
-  // Else all rows are outside: zero when they are read, dropped when written.
+  // Otherwise all rows are outside: zero when they are read, dropped when
+  // written.
   if (inside) {
     Value &row = result.offsets[result.dims[0]];
     row =
@@ -104,7 +105,7 @@ TilePlace TileEmitter::getTilePlace(Value tensor, MemRefType type, ArrayAttr map
   return result;
 }
 
-/// Rows and columns of a tile, then those of what holds it.
+/// Rows and columns of a tile, then those of its holder.
 template <typename HolderT> static SmallVector<int64_t> getShapes(TileType matrix, HolderT holder) {
   SmallVector<int64_t> shapes(matrix.getShape());
   llvm::append_range(shapes, ArrayRef<int64_t>{holder.getRows(), holder.getCols()});

@@ -65,8 +65,8 @@ void DynamicTensors::setSize(kernel::InvokeOp invoke, kernel::LaunchOp launch) c
     invoke.setRows(ArrayRef<int64_t>{rows->first, rows->second});
 }
 
-/// Rows for each unit of the size, and rows of each part of the grid along the axis that parts
-/// follow each other on, if all results are cut along it first.
+/// Rows for each unit of the size, and rows of each part of the grid along the
+/// axis of consecutive parts, if all results are cut along that axis first.
 std::optional<std::pair<int64_t, int64_t>> DynamicTensors::getRows(kernel::LaunchOp launch) const {
   auto [axis, height] = TileEmitter::getSlowestAxis(launch);
   if (axis.empty())

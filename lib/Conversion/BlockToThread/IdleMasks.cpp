@@ -17,7 +17,7 @@ public:
   explicit PositionBounds(TileEmitter &tiles)
       : tiles(tiles), builder(tiles.builder), loc(tiles.loc) {}
 
-  /// No element is smaller, none is greater; both are elements, or further out.
+  /// Bounds: no element is smaller than the first or greater than the second.
   struct Numbers {
     Value least, most;
   };
@@ -78,7 +78,7 @@ private:
     Value last = arith::AddIOp::create(builder, loc, first, tiles.index(size - 1));
     if (parts * size == extent)
       return {first, last};
-    // Beyond the end there are zeros.
+    // Elements beyond the end are zeros.
     Value end = tiles.index(extent);
     Value inside = arith::CmpIOp::create(builder, loc, Predicate::slt, last, end);
     return {arith::SelectOp::create(builder, loc, inside, first, tiles.index(0)),
@@ -111,7 +111,8 @@ private:
       return {is(Predicate::slt, a.most, b.least), is(Predicate::sge, a.least, b.most)};
     if (fn == BinaryFn::Le)
       return {is(Predicate::sle, a.most, b.least), is(Predicate::sgt, a.least, b.most)};
-    // All of the one below all of the other, or both the same number.
+    // All elements of one are below all of the other, or both are the same
+    // number.
     Value apart = either(is(Predicate::slt, a.most, b.least), is(Predicate::slt, b.most, a.least));
     Value same = both(is(Predicate::sle, a.most, b.least), is(Predicate::sle, b.most, a.least));
     return fn == BinaryFn::Eq ? Truth{same, apart} : Truth{apart, same};

@@ -14,8 +14,8 @@ using block::TileType;
 using thread::FragmentType;
 using thread::LinearLayout;
 
-/// Loads what the tile needs of an operand, which is repeated along the dimensions of the result
-/// that it does not have.
+/// Loads the part of an operand that the tile needs; it is repeated along the
+/// dimensions of the result that the operand lacks.
 Value TileEmitter::loadOperand(block::IntegersOp op, unsigned number, const TilePlace &place,
                                FragmentType type) {
   Value tensor = tensors.lookup(op.getInputs()[number]);
@@ -70,7 +70,8 @@ Value TileEmitter::emitPosition(int64_t dim, const TilePlace &place, FragmentTyp
   return thread::SplatOp::create(builder, loc, integers, at);
 }
 
-/// Overwrites what lies outside of the tensor of `shape`, or of the tile, where a load has zeros.
+/// Overwrites the elements outside of the tensor of `shape`, or of the tile,
+/// with zeros, like a load.
 Value TileEmitter::withZerosBeyond(Value fragment, const TilePlace &place,
                                    ArrayRef<int64_t> shape) {
   auto mask = [&](int64_t axis, Value offset, int64_t extent) {
@@ -99,8 +100,8 @@ void TileEmitter::emitIntegers(block::IntegersOp op) {
   llvm::append_range(shapes, ArrayRef<int64_t>{type.getRows(), type.getCols()});
   TilePlace place = getTilePlace(Value(), MemRefType::get(shape, type.getElementType()),
                                  op.getMap(), cast<TileType>(op.getResult().getType()), shapes);
-  // Nothing is read for a tile none of whose rows there are: where another dimension ends, its
-  // rows begin at their end, too, but operands need not have rows.
+  // Nothing is read for a tile without rows inside: if another dimension ends,
+  // its rows begin at their end, too, but operands need not have rows.
   if (!place.inBounds[0])
     place.when = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult,
                                        place.offsets[place.dims[0]], index(shape[place.dims[0]]));

@@ -1,6 +1,6 @@
 //===- LoopEmitter.cpp - loops, accumulators and their copies -------------===//
 //
-// A loop with S stages keeps the copies of the next S - 1 steps under way:
+// A loop with S stages keeps the copies of the next S - 1 steps in flight:
 //
 //   copies of the first S - 1 steps, one group each
 //   for step:
@@ -10,7 +10,7 @@
 //     commit           (also when there is nothing left, to keep the count)
 //     the step's computation
 //
-// Indices of rows that are copied are read a step before, and stay in registers.
+// The indices of copied rows are read one step earlier, and stay in registers.
 //
 // With as many stages as steps, the copies of all steps are started before the
 // loop, and a step waits until at most S - 1 groups are under way.
@@ -48,10 +48,11 @@ Value TileEmitter::emitFactor(Value previous, Value now) {
   return thread::UnaryOp::create(builder, loc, type, UnaryFn::Exp, difference);
 }
 
-/// The factor, held as the maximum is, for all of an accumulator that `type` holds.
+/// The factor, which is held like the maximum, for an accumulator of the type
+/// `type`.
 Value TileEmitter::spreadFactor(Value factor, block::TileType maximum, block::TileType accumulator,
                                 FragmentType type) {
-  // Of a padded dimension of size 1 that is to be repeated, one element counts.
+  // Only one element of a padded dimension of size 1 is repeated.
   for (int64_t dim : {0, 1}) {
     auto held = cast<FragmentType>(factor.getType());
     if (held.getShape()[dim] == 1 || maximum.getShape()[dim] != 1 ||
@@ -67,7 +68,7 @@ Value TileEmitter::spreadFactor(Value factor, block::TileType maximum, block::Ti
   return convertTo(factor, type);
 }
 
-/// By what an accumulator is to be multiplied at this step.
+/// The factor by which an accumulator is multiplied at this step.
 Value TileEmitter::getRescaleFactor(Value runningMax, block::TileType tile, FragmentType type) {
   Value &factor = rescaleFactors[runningMax];
   if (!factor)
@@ -75,7 +76,7 @@ Value TileEmitter::getRescaleFactor(Value runningMax, block::TileType tile, Frag
   return spreadFactor(factor, getTile(runningMax), tile, type);
 }
 
-/// The accumulator before this step, rescaled if it is to be.
+/// The accumulator before this step, rescaled if necessary.
 Value TileEmitter::emitRescaled(block::AccumulateOp op, int64_t index) {
   Value result = op->getParentOp()->getResult(index), accumulator = accumulators.lookup(result);
   if (Value rescale = op.getRescale(index)) {
@@ -107,7 +108,7 @@ void TileEmitter::emitAccumulate(block::AccumulateOp op, SmallVectorImpl<Value> 
   }
 }
 
-/// The number that `expr` makes of positions and of integers that the block has read.
+/// The value of `expr` at positions and integers that the block has read.
 static Value emitStepNumber(OpBuilder &builder, Location loc, AffineExpr expr,
                             ArrayRef<Value> positions, ArrayRef<Value> scalars) {
   auto index = [&](int64_t value) -> Value {
@@ -173,7 +174,7 @@ StagedLoop TileEmitter::getStagedLoop(block::LoopOp op) {
   return loop;
 }
 
-/// One group of copies: the tiles of `step` into `slot`, where `when` says so.
+/// One group of copies: the tiles of `step` into `slot`, if `when` holds.
 void TileEmitter::copyStep(const StagedLoop &loop, Value step, Value slot, Value when) {
   position[block::LoopOp(loop.op).getAxis()] = step;
   for (auto [load, ring] : loop.loads)
@@ -191,7 +192,8 @@ void TileEmitter::startCopies(StagedLoop &loop) {
   }
   if (!loop.hasRing())
     return;
-  // Warps may still read what the previous run of this loop left in the ring.
+  // Warps may still read tiles that the previous run of this loop left in the
+  // ring.
   if (isa<block::LoopOp>(loop.op->getParentOp()))
     thread::BarrierOp::create(builder, loc);
   int64_t started = loop.rotates() ? loop.stages - 1 : loop.stages;

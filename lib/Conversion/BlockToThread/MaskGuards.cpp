@@ -18,7 +18,7 @@ using thread::FragmentType;
 /// A branch costs about as much as these instructions of a thread.
 static constexpr int64_t fewestRegisters = 8;
 
-/// Whether there is a position in what computes the value.
+/// Whether the value is computed from a position.
 static bool hasPositions(Value value) {
   Operation *op = value.getDefiningOp();
   return op && (isa<block::IotaOp>(op) || llvm::any_of(op->getOperands(), hasPositions));
@@ -29,7 +29,8 @@ static bool isPositionTruth(Value value) {
   return tile && tile->isTruth && hasPositions(value);
 }
 
-/// The operand that `op` hands on where the other one, a mask, does nothing.
+/// The operand that is the result of `op` where the other one, a mask, does
+/// nothing.
 static std::optional<MaskGuard> findGuard(block::BinaryOp op) {
   auto keeps = [&](unsigned kept) -> std::optional<MaskGuard> {
     Value value = op->getOperand(kept);
@@ -76,7 +77,7 @@ MaskGuards::MaskGuards(kernel::LaunchOp launch) {
     guards[op] = *guard;
     masks.push_back(op);
   });
-  // What nothing else needs than masks moves along; those that use it come after it.
+  // Ops that only masks need move along; those that use them come later.
   auto needs = [&](Operation *user, Value value) {
     const MaskGuard *guard = lookup(user);
     return sunk.contains(user) ||
@@ -128,8 +129,8 @@ void TileEmitter::emitUnguarded(Operation *op, const MaskGuard &guard) {
   emitOp(op);
 }
 
-/// The op, unless its mask does nothing at this step: then the operand that is kept. The same of
-/// the op before it, if that has a mask as well.
+/// The op, unless its mask does nothing at this step: then the operand that is
+/// kept. The same applies to the op before it, if that has a mask as well.
 void TileEmitter::emitGuarded(Operation *op, const MaskGuard &guard) {
   Value result = op->getResult(0);
   FragmentType type = typeOf(result);

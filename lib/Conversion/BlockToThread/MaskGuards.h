@@ -3,18 +3,18 @@
 // A mask that is computed from positions (the triangle of causal attention, the
 // end of a tensor that tiles overhang) does nothing to most of the tiles of a
 // loop: the truth value is the same for all of their elements, and adding the
-// mask, or selecting by it, leaves the other operand as it is. Which tiles these
-// are follows from the least and the greatest position in a tile, numbers that a
-// block has at each step:
+// mask, or selecting by it, does not change the other operand. Which tiles
+// these are follows from the least and the greatest position in a tile, which a
+// block knows at each step:
 //
 //   if (greatest key of the tile <= least row of the tile)
 //     the scores
 //   else
 //     the scores + bias(keys <= rows)
 //
-// Nothing but the branch is added to a step without a mask; what makes the mask
-// moves into the other branch. Of masks one after the other, one branch skips all. The condition is
-// the same for all threads.
+// Only the branch is added to a step without a mask; the ops that make the mask
+// move into the other branch. One branch skips all of several consecutive
+// masks. The condition is the same for all threads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +35,9 @@ struct MaskGuard {
   /// The number of that operand, and of the mask; none for a `block.mask`.
   unsigned kept = 0;
   std::optional<unsigned> mask;
-  /// What computes the mask and nothing else, in order.
+  /// The ops that compute only the mask, in order.
   llvm::SmallVector<mlir::Operation *> sunk;
-  /// What makes the operand that is kept, if it has a guard and no other use.
+  /// The op that makes the kept operand, if it has a guard and no other use.
   mlir::Operation *before = nullptr;
 };
 
@@ -46,9 +46,9 @@ class MaskGuards {
 public:
   explicit MaskGuards(kernel::LaunchOp launch);
 
-  /// Null where the op has none.
+  /// Null if the op has none.
   const MaskGuard *lookup(mlir::Operation *op) const;
-  /// Whether the op is computed by those that need it.
+  /// Whether the op is computed where it is needed.
   bool isSunk(mlir::Operation *op) const { return sunk.contains(op); }
 
 private:

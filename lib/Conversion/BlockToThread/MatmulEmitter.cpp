@@ -23,7 +23,7 @@ static LinearLayout withWarpsOf(const LinearLayout &layout, const LinearLayout &
 }
 
 /// The rows `row`.. and columns `col`.. of an operand as the fragment `part`.
-/// Of an operand in registers, `whole` is the type of all of it.
+/// For an operand in registers, `whole` is the type of the whole operand.
 Value TileEmitter::getProductOperand(Value operand, bool isTransposed, FragmentType whole,
                                      FragmentType part, int64_t row, int64_t col) {
   if (getShared(operand)) {
@@ -47,9 +47,10 @@ Value TileEmitter::getProductOperand(Value operand, bool isTransposed, FragmentT
                                  builder.getDenseI64ArrayAttr({row, col}));
 }
 
-/// Instructions of a warp whose elements along K a thread reads together, of factors in shared
-/// memory: where the rows of both run along K and start at odd elements, most words that it
-/// reads then are parts of two pairs, and in banks of their own (getSkewedPad).
+/// The number of instructions of a warp whose elements along K a thread reads
+/// together, for factors in shared memory. If the rows of both run along K and
+/// start at odd elements, most words that it reads are then parts of two pairs,
+/// and in different banks (getSkewedPad).
 int64_t TileEmitter::countTogether(Value lhs, Value rhs, bool swapped, int64_t k, WarpGrid grid) {
   constexpr int64_t together = 4;
   if (!getShared(lhs) || !getShared(rhs))
@@ -64,8 +65,8 @@ int64_t TileEmitter::countTogether(Value lhs, Value rhs, bool swapped, int64_t k
   return alongRows && odd && divides ? together : 1;
 }
 
-/// What the product is added to: the loop's accumulator when the result is
-/// nothing but accumulated, else zero.
+/// The value to which the product is added: the loop's accumulator if the
+/// result is only accumulated, otherwise zero.
 Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) {
   if (op->hasOneUse()) {
     OpOperand &use = *op->getUses().begin();
@@ -78,7 +79,8 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
       if (result && accumulate.getFn(number) == block::AccumulateFn::Sum &&
           accumulate->getBlock() == op->getBlock() &&
           (!rescale || op.getDeferred() || get(rescale))) {
-        // That of a deferred product has been rescaled when the step before ended.
+        // The accumulator of a deferred product was rescaled at the end of the
+        // previous step.
         Value accumulator =
             op.getDeferred() ? accumulators.lookup(result) : emitRescaled(accumulate, number);
         accumulated.insert(op.getResult());
@@ -125,7 +127,7 @@ void TileEmitter::emitMatmul(block::MatmulOp op) {
   if (swapped)
     product = product.transpose();
   int64_t m = product.getExtent(0), n = product.getExtent(1);
-  // K of the operands as they are held: padded.
+  // K of the operands in their padded form.
   int64_t k;
   if (FragmentType fragment = typeOf(op.getLhs()))
     k = fragment.getCols();

@@ -13,7 +13,7 @@ using block::TileType;
 MemRefType mirage::getPlacedType(kernel::PlaceAttr place, Type element) {
   MLIRContext *context = place.getContext();
   SmallVector<int64_t> shape(place.getShape()), steps(place.getSteps());
-  // Results have at least two dimensions, as any parameter.
+  // Results have at least two dimensions, like any parameter.
   for (size_t rank = place.getDigits().size(); rank < 2; ++rank) {
     shape.insert(shape.begin() + 1, 1);
     steps.insert(steps.begin() + 1, shape.front() * steps.front());
@@ -61,17 +61,17 @@ void TileEmitter::emitPlacedRows() {
     Value found = memref::LoadOp::create(builder, loc, tensor, SmallVector<Value>(rank, index(0)));
     if (!found.getType().isInteger(64))
       found = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), found);
-    // Negative ones are large without a sign.
+    // Negative ones are large as unsigned numbers.
     Value rows = arith::ConstantIntOp::create(builder, loc, place.getShape().front(), 64);
     Value exists = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, found, rows);
     Value row = arith::IndexCastOp::create(builder, loc, builder.getIndexType(), found);
-    // What is not stored has an address within the tensor, too.
+    // Elements that are not stored also have an address within the tensor.
     row = arith::SelectOp::create(builder, loc, exists, row, index(0));
     placedRows[place.getResult()] = {row, exists};
   }
 }
 
-/// The tile of a result in the tensor that it is stored to.
+/// The tile of a result in the tensor to which it is stored.
 TilePlace TileEmitter::getPlacedTile(unsigned result, ArrayAttr map, TileType tile,
                                      ArrayRef<int64_t> holderShape) {
   kernel::PlaceAttr place = launch.getPlace(result);

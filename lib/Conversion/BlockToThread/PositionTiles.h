@@ -9,7 +9,7 @@
 
 namespace mirage {
 
-/// A tile of whole numbers or truth values that positions decide.
+/// A tile of whole numbers or truth values that follow from positions.
 struct PositionTile {
   bool isTruth = false;
   /// No element is further from zero.
@@ -19,8 +19,8 @@ struct PositionTile {
 /// Nullopt for all other tiles.
 std::optional<PositionTile> getPositionTile(mlir::Value value);
 
-/// The truth value of which `value` is the bias (0 where it is true, else minus
-/// infinity), or null.
+/// The truth value of which `value` is the bias (0 where it is true, minus
+/// infinity elsewhere), or null.
 mlir::Value getBiasedTruth(mlir::Value value);
 
 } // namespace mirage

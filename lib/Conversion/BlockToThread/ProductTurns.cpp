@@ -1,7 +1,7 @@
 //===- ProductTurns.cpp - groups take turns in starting products ----------===//
 //
-// A turn passes from group to group and round again (RingLoop.h). An mbarrier for each
-// group is arrived at by the group before.
+// A turn passes cyclically from group to group (RingLoop.h). For each group
+// there is an mbarrier at which the previous group arrives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,8 +12,9 @@
 using namespace mlir;
 using namespace mirage;
 
-/// Waits until the group before has started its products of the step; the first
-/// group waits for the last one's of the step before, which it does not in step 0.
+/// Waits until the previous group has started its products of the step; the
+/// first group waits for those of the last group in the previous step, except
+/// in step 0.
 void RingLoop::takeTurn(Value step) {
   Value turns = tiles.turns.lookup(op);
   if (!turns)
@@ -38,8 +39,8 @@ void RingLoop::passTurn() {
   thread::MbarrierArriveOp::create(builder, tiles.loc, turns, next);
 }
 
-/// Whether a group passes its turn on when it has its maxima. Groups that take part in
-/// each other's cannot wait for each other's turns before.
+/// Whether a group passes its turn on when it has its maxima. Groups that share
+/// maxima cannot wait for each other's turns before that.
 bool RingLoop::passesLate() {
   return !maxima.empty() && phases.getPhase(maxima.back()) == 1 &&
          llvm::none_of(op.getBody().front().without_terminator(), [&](Operation &inner) {
@@ -47,8 +48,8 @@ bool RingLoop::passesLate() {
          });
 }
 
-/// What follows the first products of a step whose last ones are deferred. The turn
-/// passes when the warps know their maxima, or go on without them.
+/// The ops after the first products of a step whose last products are deferred.
+/// The turn passes when the warps know their maxima, or continue without them.
 void RingLoop::emitFirstOps(Value step, bool speculates) {
   if (!speculates && !passesLate()) {
     passTurn();

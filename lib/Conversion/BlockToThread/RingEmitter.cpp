@@ -7,9 +7,9 @@
 //   role of one warp:    for each loop, for each step: fill the rings' next slots
 //   role of all others:  the body (RingLoop.cpp has its loops)
 //
-// Where a block has several positions of the grid, both roles do that for each of
-// them, one after the other. The steps of rings go on counting, so that the next
-// tile's slots are filled while the results of this one are stored.
+// If a block has several positions of the grid, both roles do this for each of
+// them, one after the other. The steps of rings continue to count, so that the
+// next tile's slots are filled while the results of this one are stored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,7 +62,7 @@ Value TileEmitter::getTensorMap(kernel::TensorMapAttr map) {
   llvm_unreachable("getTensorMaps lists what rings and stores use");
 }
 
-/// Warps of the role that copies, where all of them do.
+/// Warps of the role that copies, if all of them copy.
 static constexpr int64_t kWriters = 4;
 
 void TileEmitter::createRings() {
@@ -85,7 +85,7 @@ void TileEmitter::createRings() {
       }
     }
     auto type = thread::RingType::get(launch.getContext(), slots, tiles);
-    // Loaded tiles are filled together, each box of a row by itself.
+    // Loaded tiles are filled together, but each box of a row separately.
     return thread::RingCreateOp::create(builder, reads.front()->getLoc(), type, warps, sharers,
                                         writers, copies, (loads ? 1 : 0) + rowBoxes);
   };
@@ -129,10 +129,10 @@ void TileEmitter::fillOutsideOfLoops() {
     }
 }
 
-/// What the copying warp does stands behind the change of registers, so that the
-/// assembler knows how many there are. The other warps of its group are idle: they
-/// would wait for slots that nothing of theirs keeps from being used again, unless all
-/// of them write to each slot.
+/// The work of the copying warp comes after the change of registers, so that
+/// the assembler knows their number. The other warps of its group are idle,
+/// unless all of them write to each slot: otherwise they would wait for slots
+/// whose reuse does not depend on them.
 void TileEmitter::emitProducer() {
   auto fill = [&] {
     fillOutsideOfLoops();
@@ -142,7 +142,7 @@ void TileEmitter::emitProducer() {
   setMaxRegisters(0);
   if (block::hasWrittenTiles(launch)) {
     forEachPosition(fill);
-    // No thread leaves while copies of its own are under way.
+    // No thread exits while its own copies are in flight.
     thread::CopyCommitOp::create(builder, loc);
     thread::CopyWaitOp::create(builder, loc, builder.getI64IntegerAttr(0));
     return;
@@ -159,8 +159,9 @@ void TileEmitter::emitProducer() {
   forEachPosition(fill);
 }
 
-/// Where groups of warps store by themselves, a block begins with the first group some
-/// steps ahead of the last one, so that not all of them store at the same time.
+/// If groups of warps store separately, a block begins with the first group
+/// some steps ahead of the last one, so that not all of them store at the same
+/// time.
 void TileEmitter::startApart() {
   Block &body = launch.getBody().front();
   int64_t groups = launch.getSchedule()->getWarps() / 4;
@@ -171,12 +172,13 @@ void TileEmitter::startApart() {
       apart |= box->byGroups;
   if (!launch.getSchedule()->getResident() || !apart)
     return;
-  // A slot is waited for that surely is filled: a block takes all steps of its first tile.
+  // The wait is for a slot that is certainly filled: a block takes all steps of
+  // its first tile.
   block::LoopOp loop = *body.getOps<block::LoopOp>().begin();
   if (loop.getSteps())
     return;
   int64_t slots = cast<thread::RingType>(rings[loop].front().getType()).getSlots();
-  // As far apart as half of the ring: the other half is filled meanwhile.
+  // They are half of the ring apart: the other half is filled meanwhile.
   Value group = getGroup();
   Value isLater = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ugt, group, index(0));
   Value first = gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x);
@@ -203,7 +205,7 @@ void TileEmitter::emitConsumers() {
         if (rings.count(load))
           thread::RingReleaseOp::create(builder, loc, rings[load].front(), round);
   });
-  // What is stored is read before the block ends.
+  // Stores must have read their data before the block ends.
   if (launch.getSchedule()->getResident())
     thread::BulkWaitOp::create(builder, loc, builder.getI64IntegerAttr(0), UnitAttr());
 }
@@ -223,8 +225,8 @@ void TileEmitter::emitRoles() {
   emitRole(0, warps, readBarrier, [&] { emitConsumers(); });
 }
 
-/// A role's work at all positions of the block: its own number, and those that follow
-/// at a distance of as many as there are blocks, whatever their number is.
+/// A role's work at all positions of the block: its own number, and those that
+/// follow at multiples of the number of blocks, whatever that is.
 void TileEmitter::forEachPosition(llvm::function_ref<void()> emitWork) {
   if (!launch.getSchedule()->getResident())
     return emitWork();

@@ -19,8 +19,8 @@ RingLoop::RingLoop(TileEmitter &tiles, block::LoopOp op)
       accumulate(cast<block::AccumulateOp>(op.getBody().front().getTerminator())), phases(op),
       rings(tiles.rings.lookup(op)), maxima(op.getBody().front().getOps<block::RunningMaxOp>()),
       deferred(phases.isDeferred()) {
-  // With a single slot nothing would come for the next step before this one is released. Factors
-  // of the first products are computed before anything is waited for.
+  // With a single slot, nothing would arrive for the next step before this one
+  // is released. Factors of the first products are computed before any wait.
   auto isHeld = [](block::MatmulOp product) { return !getShared(product.getLhs()); };
   ArrayRef<block::MatmulOp> last = phases.getProducts(phases.getCount());
   overlaps = !deferred && op.getStages().value_or(1) > 1 &&
@@ -78,7 +78,7 @@ SmallVector<Value> RingLoop::getCarried() {
   return next;
 }
 
-/// The loop's result that the product is added to.
+/// The loop's result to which the product is added.
 Value RingLoop::getSum(block::MatmulOp product) {
   return op.getResult(product->getUses().begin()->getOperandNumber());
 }
@@ -188,7 +188,7 @@ void RingLoop::finishDeferred() {
   auto getIndex = [](block::MatmulOp product) {
     return product->getUses().begin()->getOperandNumber();
   };
-  // What the sums are rescaled by is computed while the products run.
+  // The factor that rescales the sums is computed while the products run.
   for (block::MatmulOp product : products)
     if (Value rescale = accumulate.getRescale(getIndex(product))) {
       Value sum = getSum(product);
@@ -202,9 +202,9 @@ void RingLoop::finishDeferred() {
             fragment && !llvm::is_contained(late, operand.getDefiningOp()) &&
             cast<FragmentType>(fragment.getType()).getElementType().isF32())
           passed.insert(operand);
-    // The assembler moves arithmetic behind the wait for products, where nothing
-    // runs beside it. It does not move it across a branch, such as that of a wait
-    // for a slot, which is there.
+    // The assembler moves arithmetic after the wait for products, where nothing
+    // else runs. It does not move it across a branch, such as that of a wait
+    // for a slot.
     for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
       if (loads.first == phases.getCount() && loads.byProducts) {
         thread::RingWaitOp::create(builder, tiles.loc, ring,
@@ -229,8 +229,8 @@ void RingLoop::enterStep(Value step) {
   tiles.rescaleFactors.clear();
 }
 
-/// The phases with their products; the last ones stay under way where they overlap
-/// with the next step.
+/// The phases with their products; the last products stay in flight if they
+/// overlap with the next step.
 void RingLoop::emitPhases(int64_t first, int64_t last, Value step) {
   for (int64_t phase = first; phase <= last; ++phase) {
     if (phase > 0) {
@@ -251,13 +251,13 @@ void RingLoop::emitOps(int64_t phase, Value step) {
   releaseRead(phase, step);
 }
 
-/// Whether the op is computed in the phase, by itself.
+/// Whether the op is computed in the phase, as a separate op.
 bool RingLoop::isComputed(Operation *inner, int64_t phase) const {
   return phases.getPhase(inner) == phase && !isa<block::MatmulOp>(inner) && !isView(inner) &&
          !llvm::is_contained(late, inner);
 }
 
-/// Waits for the slots that other ops than products read first in the phase.
+/// Waits for the slots that ops other than products read first in the phase.
 void RingLoop::waitForRead(int64_t phase, Value step) {
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
     if (loads.first == phase && (!loads.byProducts || phase == 0))
@@ -270,7 +270,7 @@ void RingLoop::releaseRead(int64_t phase, Value step) {
       release(ring, step);
 }
 
-/// Gives back what both products and other ops of the step have read.
+/// Releases the slots that both products and other ops of the step have read.
 void RingLoop::endStep(Value step) {
   if (overlaps)
     return;

@@ -8,8 +8,8 @@
 //     compute what depends on them
 //
 // Products of the last phase that are only summed are waited for in the next
-// step, after that one's first products have been started, so that the tensor
-// cores do not run dry. Where they are deferred, they are started there as well:
+// step, after its first products have been started, so that the tensor cores
+// always have work. If they are deferred, they are also started there:
 //
 //   step 0 without its last products
 //   for step j = 1..:
@@ -18,17 +18,18 @@
 //     factors for the next step, sums rescaled
 //   the last products of the last step
 //
-// There groups of warps can take turns in starting products: while one computes,
-// the tensor cores work for the other. Otherwise all would compute at the same
-// time. A turn passes from group to group and round again, as soon as a group has
-// its maxima: one that passes it as soon as its products are started leaves the
-// tensor cores to both groups at once, and then both wait for their exponentials.
+// In such loops, groups of warps can take turns in starting products: while one
+// computes, the tensor cores work for the other. Otherwise all would compute at
+// the same time. A turn passes cyclically from group to group, as soon as a
+// group has its maxima. If a group passed it as soon as its products are
+// started, the tensor cores would work for both groups at once, and then both
+// would wait for their exponentials.
 //
-// Steps are counted from the first one that the block takes, as the slots are.
+// Steps are counted from the first one that the block takes, like the slots.
 // There is at least one, so that the first and the last one exist.
 //
 // Factors in registers and sums must not be written while products use them.
-// The waits pass values through that are to be computed before or after them.
+// Values that must be computed before or after a wait are passed through it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,7 +60,7 @@ private:
     bool isContinued = false;
   };
 
-  // What one step carries to the next.
+  // The values that one step carries to the next.
   llvm::SmallVector<mlir::Value> getInitial();
   void setCarried(mlir::ValueRange values);
   llvm::SmallVector<mlir::Value> getCarried();
@@ -95,7 +96,7 @@ private:
   void start(int64_t phase, mlir::Value step);
   void finish(size_t count, llvm::ArrayRef<mlir::Value> passed = {});
   void release(mlir::Value ring, mlir::Value step, bool isPrevious = false);
-  /// Whether the op only names tiles of rings in another way, or loads them.
+  /// Whether the op only views tiles of rings, or loads them.
   bool isView(mlir::Operation *op) const;
 
   void findLate();

@@ -48,7 +48,8 @@ void RingLoop::start(int64_t phase, Value step) {
       group.rings.push_back(ring);
   group.step = step;
   for (block::MatmulOp product : group.products) {
-    // A sum that products of the step before are under way for goes on from there.
+    // A sum whose products of the previous step are in flight continues from
+    // there.
     for (Group &before : underWay)
       before.isContinued |= before.isPrevious && llvm::is_contained(before.products, product);
     tiles.emit(product);
@@ -58,9 +59,9 @@ void RingLoop::start(int64_t phase, Value step) {
   underWay.push_back(std::move(group));
 }
 
-/// Waits for the first `count` groups under way, but for products that have been
-/// waited for. The values `passed` are computed before that, and what uses them
-/// after it.
+/// Waits for the first `count` groups in flight, except products that have been
+/// waited for. The values `passed` are computed before the wait, and their
+/// users after it.
 void RingLoop::finish(size_t count, ArrayRef<Value> passed) {
   if (count == 0)
     return;

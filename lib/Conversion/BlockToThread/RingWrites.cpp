@@ -1,7 +1,7 @@
 //===- RingWrites.cpp - tiles of rings that warps fill together -----------===//
 //
-// The tensor memory accelerator copies boxes. Rows that indices name lie anywhere, so
-// that four warps copy them, a step of a ring:
+// The tensor memory accelerator copies boxes. Rows that indices name may be
+// anywhere, so four warps copy them, as a step of a ring:
 //
 //   wait until the slot is free
 //   start the copies of boxes; a box of one row of a table (an expert's matrix) as well,
@@ -10,8 +10,8 @@
 //   arrive: each thread when its copies are done, if it copies rows; each warp for what
 //     it has stored
 //
-// Rows whose index is not one of the table are NaN, which threads store. A box whose row
-// does not exist is written in this way, too.
+// Rows whose index is outside of the table are NaN, which threads store. A box
+// whose row does not exist is written in this way, too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,7 +45,8 @@ void TileEmitter::emitWrites(ArrayRef<Operation *> reads, Value ring, Value step
       else
         rows.push_back({gather, acquire.getTiles()[number]});
     }
-  // Copies by one thread have been started; those take all threads longer.
+  // One thread has started its copies before; copies by all threads take
+  // longer.
   for (auto [gather, tile] : rows)
     gatherToShared(gather, tile, Value());
   thread::RingPublishOp::create(builder, loc, ring, step);
@@ -69,7 +70,8 @@ void TileEmitter::emitRowBox(block::GatherOp op, Value ring, Value step, int64_t
   thread::RingFillOp::create(builder, loc, ring, step, ValueRange(), ValueRange(),
                              DenseI64ArrayAttr(), builder.getDenseI64ArrayAttr({}));
   gatherToShared(op, tile, Value());
-  // Nothing else of the ring's is copied by threads, whose arrivals every step would pay for.
+  // Threads copy nothing else of the ring: every step would pay for their
+  // arrivals.
   if (ring.getDefiningOp<thread::RingCreateOp>().getCopies())
     return;
   thread::CopyCommitOp::create(builder, loc);
@@ -85,7 +87,7 @@ TableRow TileEmitter::getTableRow(block::GatherOp op) {
   for (auto [axes, extent] : llvm::zip(op.getMap(), tensor.getShape())) {
     int64_t parts = 1;
     Value part = getPart(cast<ArrayAttr>(axes), parts);
-    // Beyond the indices the tile is outside of the tensor, wherever its row is.
+    // Beyond the indices, the tile is outside of the tensor, whatever its row.
     if (parts > extent)
       part = arith::MinUIOp::create(builder, loc, part, index(extent - 1));
     at.push_back(part);
@@ -110,7 +112,7 @@ TableRow TileEmitter::getTableRow(block::GatherOp op) {
   return {arith::IndexCastOp::create(builder, loc, builder.getIndexType(), row), exists};
 }
 
-/// Those of boxes that do not differ from step to step of a loop are read once.
+/// Indices of boxes that are the same at all steps of a loop are read once.
 void TileEmitter::findTableRows(ArrayRef<Operation *> reads, StringRef axis) {
   for (Operation *read : reads) {
     auto gather = dyn_cast<block::GatherOp>(read);

@@ -13,7 +13,8 @@ using block::getFragment;
 using block::getTile;
 using thread::FragmentType;
 
-/// Whether a number is carried beside the maximum, which is used in its place.
+/// Whether a number is carried in addition to the maximum, and used in its
+/// place.
 static bool isCarriedToo(block::RunningMaxOp running) {
   auto loop = cast<block::LoopOp>(running->getParentOp());
   if (!loop->hasAttr(block::kSpeculates))

@@ -1,7 +1,8 @@
 //===- ShiftedLoops.cpp - loops that begin before their first tile --------===//
 //
-// A loop with a shifted box (ShiftedBoxes.h) begins as many elements before the tiles'
-// first one as the block's rows are behind a multiple of 16 bytes:
+// A loop with a shifted box (ShiftedBoxes.h) begins before the tiles' first
+// element, by the number of elements by which the block's rows start after a
+// multiple of 16 bytes:
 //
 //   position of a box along the loop's axis:    step * extent of the tile - shift
 //   steps:    as many as reach the last element from there
@@ -21,7 +22,8 @@ using namespace mlir;
 using namespace mirage;
 using block::getShared;
 
-/// Extent of what the loop's axis cuts, of the tensor and of the tile.
+/// Extents along the dimension that the loop's axis cuts, of the tensor and of
+/// the tile.
 static std::pair<int64_t, int64_t> getExtents(block::LoadOp load) {
   auto tensor = cast<RankedTensorType>(load.getSource().getType());
   return {tensor.getShape().back(), load.getType().getShape().back()};

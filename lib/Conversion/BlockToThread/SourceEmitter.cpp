@@ -25,7 +25,7 @@ void TileEmitter::emitIota(block::IotaOp op) {
   fragments[op.getResult()] = positions;
 }
 
-/// Where the tile lies in the tensor that the lookup stands for.
+/// The place of the tile in the tensor that the lookup represents.
 TilePlace TileEmitter::getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols) {
   RankedTensorType gathered = op.getGatheredType();
   auto stands = MemRefType::get(gathered.getShape(), gathered.getElementType());
@@ -76,12 +76,13 @@ Value StagedLoop::getIndices(Operation *load) const {
   return Value();
 }
 
-/// The most warps of a block, and indices of a thread, that are read ahead: they stay in registers
-/// during a step, of which more warps have fewer.
+/// The most warps of a block, and indices of a thread, for reading ahead:
+/// indices stay in registers during a step, and with more warps there are fewer
+/// registers.
 static constexpr int64_t kMostWarpsAhead = 8, kMostAhead = 8;
 
-/// Finds the lookups whose rows a thread would otherwise ask for one latency after their indices,
-/// at each step, while all warps wait for it.
+/// Finds the lookups whose rows a thread would otherwise request one latency
+/// after their indices, at each step, while all warps wait for it.
 void TileEmitter::findLookupsAhead(StagedLoop &loop) {
   int64_t warps = launch.getSchedule()->getWarps();
   if (!loop.rotates() || warps > kMostWarpsAhead)
@@ -160,7 +161,7 @@ void TileEmitter::emitScalar(block::ScalarOp op) {
     else
       found = arith::MinSIOp::create(builder, loc, found, loaded);
   }
-  // Bounded before it is added to anything.
+  // Clamped before it is added to anything.
   if (!found.getType().isInteger(64))
     found = arith::ExtSIOp::create(builder, loc, builder.getI64Type(), found);
   auto number = [&](int64_t value) -> Value {

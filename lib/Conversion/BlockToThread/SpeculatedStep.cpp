@@ -1,8 +1,8 @@
 //===- SpeculatedStep.cpp - exponentials before their maximum -------------===//
 //
-// What follows a step's first products, with the number of the step before in the
-// place of the maximum, and once more with the maximum where a warp's row sums are
-// beyond the limit (SpeculatedMaxima.h).
+// The ops after a step's first products, computed with the number of the
+// previous step in place of the maximum, and again with the maximum if a warp's
+// row sums exceed the limit (SpeculatedMaxima.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@ using namespace mirage;
 using block::getTile;
 using thread::FragmentType;
 
-/// The fragments that are made of the maximum and needed after it.
+/// The fragments that are computed from the maximum and needed afterwards.
 SmallVector<Value> RingLoop::getSpeculated() const {
   SmallVector<Value> values;
   for (Operation *use : speculation->uses) {
@@ -35,7 +35,7 @@ void RingLoop::emitUses() {
       tiles.emit(use);
 }
 
-/// The maximum of the steps so far, which nothing of this step waits for.
+/// The maximum of the steps so far, for which nothing in this step waits.
 Value RingLoop::emitMaximumApart() {
   block::RunningMaxOp running = speculation->running;
   for (Operation *made : speculation->maximum)

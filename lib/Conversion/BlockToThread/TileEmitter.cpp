@@ -80,6 +80,7 @@ void TileEmitter::emitOp(Operation *op) {
       .Case<block::MaskOp>([&](auto mask) { emitMask(mask); })
       .Case<block::ReduceOp>([&](auto reduce) { emitReduce(reduce); })
       .Case<block::CumulateOp>([&](auto cumulate) { emitCumulate(cumulate); })
+      .Case<block::ArgsortOp>([&](auto argsort) { emitArgsort(argsort); })
       .Case<block::BroadcastOp>([&](block::BroadcastOp broadcast) {
         fragments[broadcast.getResult()] =
             getOperand(broadcast.getInput(), typeOf(broadcast.getResult()));
@@ -125,7 +126,7 @@ Value TileEmitter::broadcastTo(Value fragment, FragmentType type) {
   SmallVector<int64_t> dims = block::getBroadcastDims(from.getShape(), type.getShape());
   const LinearLayout &layout = type.getLinearLayout();
   for (auto [number, dim] : llvm::enumerate(dims)) {
-    // Of two dimensions the second is still to be repeated.
+    // The second of two dimensions must still be repeated.
     LinearLayout next = number + 1 < dims.size() ? layout.reduce(dims[number + 1]) : layout;
     Type nextType = FragmentType::get(from.getElementType(), next, from.getPartial());
     fragment = thread::BroadcastOp::create(builder, loc, nextType, fragment,
@@ -203,6 +204,15 @@ void TileEmitter::emitCumulate(block::CumulateOp op) {
                                  op.getDim(), op.getExclusive(), op.getReversed(), IntegerAttr());
 }
 
+void TileEmitter::emitArgsort(block::ArgsortOp op) {
+  Value fragment = castTo(get(op.getInput()), getTile(op.getInput()).getElementType());
+  auto type = cast<FragmentType>(fragment.getType());
+  fragments[op.getResult()] = thread::ArgsortOp::create(
+      builder, loc, FragmentType::get(builder.getI64Type(), type.getLinearLayout(), false),
+      op.getDescending(), fragment, op.getDim(), getTile(op.getInput()).getShape()[op.getDim()],
+      IntegerAttr());
+}
+
 void TileEmitter::emitTranspose(block::TransposeOp op) {
   if (getShared(op.getResult())) {
     SharedView view = sharedViews.lookup(op.getInput());
@@ -241,7 +251,7 @@ Value TileEmitter::allocate(Value tile) {
                                        builder.getI64IntegerAttr(offset));
 }
 
-/// Writes a factor to where products read it:
+/// Writes a factor to the place where products read it:
 ///
 ///   barrier, if products of the block's last tile have read what was there
 ///   store; fence; barrier
@@ -260,9 +270,9 @@ void TileEmitter::commitCopies() {
   ++committed;
 }
 
-/// Waits for a group of copies and all before it. Later ones that are small beside these arrive
-/// with them, and are waited for as well: a wait costs a barrier, and keeps apart what could
-/// be computed side by side.
+/// Waits for a group of copies and all before it. Later groups that are small
+/// compared to these arrive with them, and are waited for as well: a wait costs
+/// a barrier, and separates work that could run in parallel.
 void TileEmitter::waitForCopies(int64_t group) {
   int64_t bytes = 0, later = 0, last = group;
   for (auto [tile, pending] : pendingGroup) {

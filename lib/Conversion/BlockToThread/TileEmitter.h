@@ -14,11 +14,11 @@
 
 namespace mirage {
 
-/// Any offset in shared memory that no ring has, for equal allocations would count as
-/// one; they are planned later.
+/// An offset in shared memory that no ring has, since equal allocations would
+/// count as one; offsets are planned later.
 inline constexpr int64_t kBeyondRings = int64_t(1) << 20;
 
-/// A tile in shared memory as an op sees it.
+/// A tile in shared memory in the form that an op sees.
 struct SharedView {
   /// One slot.
   mlir::Value tile;
@@ -26,7 +26,7 @@ struct SharedView {
   bool transposed = false;
 };
 
-/// Where a block-level tile lies in a device tensor, whose parameter has at
+/// The place of a block-level tile in a device tensor, whose parameter has at
 /// least two dimensions (missing leading ones are 1).
 struct TilePlace {
   mlir::Value tensor;
@@ -34,7 +34,7 @@ struct TilePlace {
   /// Tensor dimensions of the tile's rows and columns.
   llvm::SmallVector<int64_t, 2> dims;
   llvm::SmallVector<bool, 2> inBounds;
-  /// Rows and columns of the tile, where the holder has more, else empty.
+  /// Rows and columns of the tile if the holder has more, otherwise empty.
   llvm::SmallVector<int64_t, 2> extents;
   /// i1, or null for always.
   mlir::Value when;
@@ -54,7 +54,8 @@ struct Boxes {
   llvm::SmallVector<int64_t> shared;
 };
 
-/// The row of a table that an index names, 0 where there is none, and whether there is (i1).
+/// The row of a table that an index names, 0 if there is none, and whether
+/// there is one (i1).
 struct TableRow {
   mlir::Value row, exists;
 };
@@ -66,7 +67,7 @@ struct StagedLoop {
   int64_t stages;
   /// Each with its ring of tiles.
   llvm::SmallVector<std::pair<mlir::Operation *, mlir::Value>> loads;
-  /// Of the step; of a loop whose ring rotates also the slot to fill.
+  /// The slot of the step and, if the loop's ring rotates, the slot to fill.
   mlir::Value readSlot, fillSlot;
   /// Lookups whose indices are read a step before their rows are copied.
   struct Ahead {
@@ -78,10 +79,10 @@ struct StagedLoop {
 
   /// Whether copies run ahead.
   bool hasRing() const { return !loads.empty() && stages > 1; }
-  /// Whether slots are filled again. Else each step has a slot of its own, and all copies begin
-  /// before the loop.
+  /// Whether slots are reused. Otherwise each step has its own slot, and all
+  /// copies begin before the loop.
   bool rotates() const { return hasRing() && stages < int64_t(block::LoopOp(op).getExtent()); }
-  /// What has been read of the indices of a lookup, null if nothing.
+  /// The indices of a lookup that have been read; null if none.
   mlir::Value getIndices(mlir::Operation *load) const;
 };
 
@@ -92,14 +93,14 @@ struct TensorMapParameter {
   bool operator==(const TensorMapParameter &other) const { return map == other.map; }
 };
 
-/// The tensor maps that a launch needs: those of its rings and stores, each once.
+/// The tensor maps that a launch needs for its rings and stores, each once.
 llvm::SmallVector<TensorMapParameter> getTensorMaps(kernel::LaunchOp launch);
 
-/// The kernel's parameter for a result of `element`s that is stored elsewhere: its row,
-/// then what makes up the result's dimensions.
+/// The kernel's parameter for a result of `element`s that is stored elsewhere:
+/// its row, then the dimensions that form the result's dimensions.
 mlir::MemRefType getPlacedType(kernel::PlaceAttr place, mlir::Type element);
 
-/// Whether the tiles of a launch can be stored where its places say.
+/// Whether the tiles of a launch can be stored at its places.
 llvm::LogicalResult checkPlaces(kernel::LaunchOp launch);
 
 /// Emits the body of one launch as thread ops.
@@ -110,24 +111,25 @@ llvm::LogicalResult checkPlaces(kernel::LaunchOp launch);
 ///
 /// Copies to shared memory are asynchronous and form groups. `committed`
 /// counts them in program order; a shared tile is usable once its group has
-/// been waited for and a barrier has followed. Loops with stages keep
-/// `stages - 1` groups under way (see emitLoop).
+/// been waited for and a barrier has followed. Loops with stages keep `stages -
+/// 1` groups in flight (see emitLoop).
 class TileEmitter {
 public:
-  /// `isSized`: how many rows there are is known at the launch only.
+  /// `isSized`: the number of rows is known only at the launch.
   TileEmitter(kernel::LaunchOp launch, mlir::OpBuilder &builder, mlir::ValueRange inputs,
               mlir::ValueRange outputs, mlir::ValueRange tensorMaps, bool isSized);
 
   void run();
 
-  /// The axis of a sized launch's grid along which the grid consists of parts that follow each
-  /// other, and positions in each part. No axis where there is none.
+  /// The axis of a sized launch's grid along which the grid consists of
+  /// consecutive parts, and the number of positions in each part; an
+  /// empty name if there is none.
   static std::pair<llvm::StringRef, int64_t> getSlowestAxis(kernel::LaunchOp launch);
 
 private:
   using FragmentType = thread::FragmentType;
 
-  // Which tile is whose (BlockOrder.cpp).
+  // The assignment of tiles to blocks (BlockOrder.cpp).
   void setPositions(mlir::Value number);
   block::LoopOp findUnevenLoop();
   void split(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
@@ -148,6 +150,7 @@ private:
   void emitMapIntegers(block::MapIntegersOp op);
   void emitReduce(block::ReduceOp op);
   void emitCumulate(block::CumulateOp op);
+  void emitArgsort(block::ArgsortOp op);
   void emitTranspose(block::TransposeOp op);
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);
@@ -158,7 +161,7 @@ private:
   void emitGuarded(mlir::Operation *op, const MaskGuard &guard);
   void emitUnguarded(mlir::Operation *op, const MaskGuard &guard);
 
-  // What is computed where it would be loaded (SourceEmitter.cpp).
+  // Values that are computed in place of a load (SourceEmitter.cpp).
   void emitIota(block::IotaOp op);
   void emitGather(block::GatherOp op);
 
@@ -250,12 +253,12 @@ private:
     return getTilePlace(tensor, llvm::cast<mlir::MemRefType>(tensor.getType()), map, tile,
                         holderShape);
   }
-  /// The same in a tensor of `type` that stands for `tensor`.
+  /// The same in a tensor of `type` that represents `tensor`.
   TilePlace getTilePlace(mlir::Value tensor, mlir::MemRefType type, mlir::ArrayAttr map,
                          block::TileType tile, llvm::ArrayRef<int64_t> holderShape);
   mlir::Value getPart(mlir::ArrayAttr axes, int64_t &parts);
   bool lastPartOverlaps(mlir::ArrayAttr axes);
-  /// Of a `block.load` or a `block.gather`.
+  /// The tile of a `block.load` or a `block.gather`.
   void copyToShared(mlir::Operation *read, mlir::Value slot, mlir::Value when,
                     mlir::Value indices = mlir::Value());
   TilePlace getGatheredPlace(block::GatherOp op, int64_t rows, int64_t cols);
@@ -266,8 +269,8 @@ private:
   /// One that another role copies.
   void waitForTile(mlir::Operation *read);
 
-  // Results that are rows of other tensors (PlacedStores.cpp).
-  /// Which row, and whether there is such a row (i1).
+  // Results that are rows of other tensors (PlacedStores.cpp): the row, and
+  // whether it exists (i1).
   struct PlacedRow {
     mlir::Value row, exists;
   };
@@ -303,25 +306,26 @@ private:
   llvm::SmallVector<mlir::Value> tensorMaps;
   bool isSized;
   MaskGuards guards;
-  /// Of loops (one for each of their `RingLoads`) and loads outside of loops whose
-  /// tiles another role copies.
+  /// The rings of loops (one for each of their `RingLoads`) and of loads
+  /// outside of loops, if another role copies their tiles.
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<mlir::Value>> rings;
-  /// Where a block has several positions: their number before this one, and for each
-  /// loop the steps that it took at those, and takes at this one.
+  /// If a block has several positions: their number before this one and, for
+  /// each loop, the steps that it took at those and takes at this one.
   mlir::Value round;
   /// Number of the block in its cluster.
   mlir::Value clusterRank;
-  /// Of lookups of one row, in the role that copies.
+  /// Indices of lookups of one row, in the role that copies.
   llvm::DenseMap<mlir::Operation *, TableRow> tableRows;
   llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;
-  /// Of loops that begin before their first tile: by how many elements.
+  /// For loops that begin before their first tile, the number of elements.
   llvm::DenseMap<mlir::Operation *, mlir::Value> shifts;
-  /// Of loops in which groups of warps take turns.
+  /// The turns of loops in which groups of warps take turns.
   llvm::DenseMap<mlir::Operation *, mlir::Value> turns;
   /// Position along each grid axis and each loop around.
   llvm::StringMap<mlir::Value> position;
   llvm::StringMap<int64_t> extents;
-  /// For axes that were asked for, whether their last tiles may overlap the ones before.
+  /// For the axes queried so far, whether their last tiles may overlap the ones
+  /// before.
   llvm::StringMap<bool> overlapping;
 
   llvm::DenseMap<mlir::Value, mlir::Value> fragments;
@@ -330,18 +334,19 @@ private:
   /// By the number of the result.
   llvm::DenseMap<unsigned, PlacedRow> placedRows;
   llvm::DenseMap<mlir::Value, SharedView> sharedViews;
-  /// The group of copies that a shared tile waits for; absent when it is usable.
+  /// The group of copies for which a shared tile waits; absent if the tile is
+  /// usable.
   llvm::DenseMap<mlir::Value, int64_t> pendingGroup;
   int64_t committed = 0;
   /// End of the last allocation: until they are planned by lifetime, tiles lie
   /// one after the other.
   int64_t allocated = 0;
 
-  /// Of the loops around: the accumulators before this step, by loop result.
+  /// The accumulators of the loops around, before this step, by loop result.
   llvm::DenseMap<mlir::Value, mlir::Value> accumulators;
-  /// The running maximum before this step, by running_max result. Of a lazy one that
-  /// is the number used in its place, and `trueMax` has the maximum itself: before
-  /// the step, then after it.
+  /// The running maximum before this step, by running_max result. For a lazy
+  /// maximum, this is the number used in its place, and `trueMax` has the
+  /// maximum itself: before the step, then after it.
   llvm::DenseMap<mlir::Value, mlir::Value> previousMax, trueMax;
   llvm::DenseMap<mlir::Value, mlir::Value> rescaleFactors;
   /// Matmul results that already contain their accumulator.

@@ -1,26 +1,27 @@
 //===- CoarseFunctions.cpp - of whose results 16 bits count ---------------===//
 //
-// GELU is computed by a polynomial of half the terms where all that uses the result rounds it to 16
-// bits: in the epilogue of a product, its instructions are the time that tensor cores stand still.
+// GELU is computed by a polynomial of half the terms if all uses of the result round it to 16 bits:
+// in the epilogue of a product, the tensor cores are idle during its instructions.
 //
 // In the softmax of an attention, exponentials bound the time as much as products do, so
 // exp(s - m) is written as 2^(s * log2(e) - m * log2(e)): one fused multiply-add a score, since the
 // right side is the same for a row. The rounding of that side, |m| * 2^-24, scales all exponentials
-// of the row alike, and with them the sum that they are divided by. What is lost is that the
-// exponential of 0 is 1 exactly, so it costs what rounding to 16 bits costs. That is nothing new
+// of the row in the same way, and with them the sum by which they are divided. The only loss is
+// that the exponential of 0 is not exactly 1, which costs as much as rounding to 16 bits. That adds
+// no error
 //
 //  * where the exponentials are rounded to 16 bits, as factors of a product, and
 //  * where the scores are results of a product themselves: their own roundings, |s| * 2^-24 for
 //  each
 //    term, are as large.
 //
-// Scores that are loaded are exact: a row of which one is far above the others gets that one's
-// value, without an error, from a softmax in 16 bits as well.
+// Scores that are loaded are exact: if one of a row is far above the others, the row gets that
+// one's value without an error, also from a softmax in 16 bits.
 //
-// Neither form is right for scores that are huge: what a program adds to masked scores (the lowest
-// number of a type, -1e9) makes the rounding of m * log2(e) overflow the exponential of a row that
-// is masked completely. Programs say so by the lowest number that they let a maximum have; the
-// difference, which is exact then, is computed before it is multiplied.
+// Neither form is right for huge scores: the number that a program adds to masked scores (the
+// lowest number of a type, -1e9) makes the rounding of m * log2(e) overflow the exponential of a
+// row that is masked completely. Programs announce such scores by the lowest number that they allow
+// for a maximum; then the difference, which is exact, is computed before it is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +40,7 @@ using namespace mirage::thread;
 namespace {
 bool isRounded(Value value);
 
-/// Whether a use rounds an f32 to 16 bits: for the factor of a product, or to store it.
+/// Whether a use rounds an f32 to 16 bits, for a factor of a product or for a store.
 bool rounds(OpOperand &use) {
   Operation *user = use.getOwner();
   if (auto cast = dyn_cast<CastOp>(user))
@@ -51,11 +52,11 @@ bool rounds(OpOperand &use) {
   return isa<ConvertLayoutOp, TransposeOp>(user) && isRounded(user->getResult(0));
 }
 
-/// Whether some use rounds a value. What else uses it (the sum of a softmax) then belongs to
+/// Whether some use rounds a value. Its other uses (the sum of a softmax) then contribute to
 /// results that are no more exact.
 bool isRounded(Value value) { return llvm::any_of(value.getUses(), rounds); }
 
-/// Whether nothing else is done with a value.
+/// Whether a value has no other uses.
 bool isOnlyRounded(Value value) {
   return llvm::all_of(value.getUses(), [](OpOperand &use) {
     Operation *user = use.getOwner();
@@ -64,7 +65,7 @@ bool isOnlyRounded(Value value) {
   });
 }
 
-/// The fragments that a value is computed of, in this step of a loop or the one before, or in
+/// The fragments from which a value is computed, in this step of a loop or the previous one, or in
 /// either branch.
 SmallVector<Value> sourcesOf(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value)) {
@@ -87,8 +88,8 @@ SmallVector<Value> sourcesOf(Value value) {
 
 bool isProduct(Value value) { return isa_and_nonnull<MmaOp, WgmmaOp>(value.getDefiningOp()); }
 
-/// Whether something that a value is computed of, within the kernel, satisfies a condition: up to
-/// products, whose factors do not count.
+/// Whether something from which a value is computed, within the kernel, satisfies a condition: up
+/// to products, whose factors do not count.
 bool comesFrom(Value value, llvm::function_ref<bool(Value)> condition) {
   SmallVector<Value> open = {value};
   llvm::DenseSet<Value> seen = {value};
@@ -116,8 +117,8 @@ bool isLowMaximum(Value value) {
   });
 }
 
-/// How a function is emitted if not as it is on its own: of an exponential of scores that may be
-/// huge, or where no more than 16 bits of its results count and less work suffices for these.
+/// The special form in which a function is emitted, if it has one: an exponential of scores that
+/// may be huge, or a function for which only 16 bits of the results count and less work suffices.
 EmitScalar emitterOf(UnaryOp op) {
   if (!op.getType().getElementType().isF32())
     return nullptr;

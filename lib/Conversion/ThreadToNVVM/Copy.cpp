@@ -61,7 +61,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
       width = tile.getVectorWidth(1, shape[1] & -shape[1]);
       while (width > 1 && shared.getRowPitch() % (width * tile.getElementBytes()))
         width /= 2;
-      // Several at once through registers, where their rows start anywhere.
+      // Several at once through registers, if rows may start anywhere.
       constexpr int64_t chunk = ThroughRegisters::kChunk;
       bool fits = shape[1] % chunk == 0 && shared.getRowPitch() % 16 == 0;
       if (width == 1 && fits && ThroughRegisters::canShift(tile))
@@ -73,7 +73,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     ThroughRegisters small(e, tile);
     for (int64_t i = 0; i < map.iterations(); ++i) {
       Value chunk = e.add(e.thread(), i * map.threads);
-      // What is asked for outside of a branch is not written inside of it.
+      // Elements that are requested outside of a branch are not written inside of it.
       bool flushes = !shifts || i + 1 == map.iterations();
       if (flushes)
         small.flush();
@@ -109,7 +109,7 @@ struct CopyAsyncLowering : ThreadPattern<CopyAsyncOp> {
     Value row = fast == 1 ? slowIndex : fastIndex, col = fast == 1 ? fastIndex : slowIndex;
     int64_t rowBits = fast == 1 ? slowBits : fastBits, colBits = fast == 1 ? fastBits : slowBits;
     GlobalTile::Access access = tile.begin(e, source, offsets, row, col);
-    // With no constants added, all bits may be the thread's.
+    // Without added constants, the thread may determine all bits.
     SharedAddresses address(e, shared, dest, row, col, rowBits, colBits);
     ThroughRegisters small(e, tile);
     for (int64_t i = 0; i < map.iterations(); ++i) {

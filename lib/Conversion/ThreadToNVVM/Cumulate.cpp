@@ -12,14 +12,14 @@ using namespace mirage;
 using namespace mirage::thread;
 
 namespace {
-/// Registers of a thread that still lack the same value, of what is before all of them; null is
-/// nothing.
+/// Registers of a thread that still lack the same value, the total of everything before them; null
+/// if there is nothing.
 struct Run {
   SmallVector<int64_t> registers;
   Value missing;
 };
 
-/// The registers of a thread in one part of the tile, and the total of that part, whoever holds it.
+/// The registers of a thread in one part of the tile, and the total of that part.
 struct Part {
   SmallVector<Run> runs;
   Value total;
@@ -70,7 +70,7 @@ private:
 
   void setAlong(Coord &at, int64_t value) { (dim == 0 ? at.row : at.col) = value; }
 
-  /// Joins the parts of one thread that lie in the same `extent` elements, in their order.
+  /// Joins the parts of one thread that are in the same `extent` elements, in their order.
   void mergeUpTo(int64_t extent) {
     std::map<Coord, Part> merged;
     auto merge = [&](Coord at, Part &part) {
@@ -92,7 +92,7 @@ private:
     parts = std::move(merged);
   }
 
-  /// Appends to `runs` a run with a value before it: registers that lack nothing get it now.
+  /// Appends a run to `runs`, with a value before it: registers that lack nothing else get it now.
   void addTo(Run &run, Value before, SmallVector<Run> &runs) {
     if (run.missing) {
       runs.push_back({run.registers, combine(before, run.missing)});
@@ -118,7 +118,7 @@ private:
       run.missing = combine(before, run.missing);
   }
 
-  /// What the lanes and warps add to the place of a total among those of one warp's part.
+  /// The contribution of lanes and warps to the place of a total among those of one warp's part.
   LinearLayout getPlaces(const CumulationStep &step) {
     auto scaled = [&](ArrayRef<Coord> basis) {
       LinearLayout::Basis result(basis);
@@ -183,7 +183,7 @@ private:
   int64_t dim;
   bool reversed;
   std::optional<int64_t> scratch;
-  /// What is so far at each register; null is nothing.
+  /// The running total at each register; null if there is nothing before it.
   SmallVector<Value> values;
   /// By the first position of the part in lane 0 of warp 0.
   std::map<Coord, Part> parts;

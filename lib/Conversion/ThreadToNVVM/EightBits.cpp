@@ -1,12 +1,12 @@
 //===- EightBits.cpp - floats of 8 bits -----------------------------------===//
 //
 // f8E5M2 is the upper half of an f16. f8E4M3FN has one exponent bit less and no
-// infinity: put where f16 has its exponent and first digits, its bits are those of
-// the number times 2^-8, and only the NaN is none.
+// infinity: at the position of an f16's exponent and first digits, its bits are the number times
+// 2^-8, except for NaN.
 //
-// Between 2^n and 2^(n+1) the numbers of a type with d digits behind the point are
-// 2^(n-d) apart. f32 are that far apart next to c = 1.5 * 2^23 * 2^(n-d), so that
-// (x + c) - c is x rounded to a multiple of it, ties to even.
+// Between 2^n and 2^(n+1) the numbers of a type with d digits after the point are 2^(n-d) apart.
+// Numbers of f32 have this distance near c = 1.5 * 2^23 * 2^(n-d), so (x + c) - c is x rounded to a
+// multiple of it, ties to even.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@ Type mirage::thread::getMemoryType(Type element) {
   return isEightBitFloat(element) ? IntegerType::get(element.getContext(), 8) : element;
 }
 
-/// |x|, not above `limit`, rounded to `digits` behind the point, with `least` the
-/// exponent from which on there are less. NaN stays.
+/// |x|, limited to `limit` and rounded to `digits` after the point; below the exponent `least`
+/// there are fewer. NaN stays NaN.
 static Value roundMagnitude(Emitter &e, Value x, double limit, int64_t digits, int64_t least) {
   Value magnitude = e.intrinsic("llvm.fabs.f32", e.getF32Type(), {x});
   magnitude = arith::MinimumFOp::create(e, magnitude, e.f32(limit));

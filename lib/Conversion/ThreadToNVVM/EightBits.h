@@ -1,7 +1,7 @@
 //===- EightBits.h - floats of 8 bits ---------------------------*- C++ -*-===//
 //
-// Registers hold them as f16 or f32, memory as bytes. All chips have what the
-// conversions are made of.
+// Registers hold them as f16 or f32, memory as bytes. All chips have the instructions of these
+// conversions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@ namespace mirage::thread {
 /// The type of an element in memory, as LLVM knows it: floats of 8 bits are bytes.
 mlir::Type getMemoryType(mlir::Type element);
 
-/// An f32 rounded to nearest even among the numbers of f8E4M3FN. What is too
-/// large, infinity too, becomes 448.
+/// An f32 rounded to nearest even among the numbers of f8E4M3FN. Numbers that are too large,
+/// including infinity, become 448.
 mlir::Value roundToE4M3(Emitter &e, mlir::Value x);
 /// Among those of f8E5M2, which has infinities.
 mlir::Value roundToE5M2(Emitter &e, mlir::Value x);
 
-/// The number (f16 or f32) that a byte stands for in the 8-bit type.
+/// The number (f16 or f32) that a byte represents in the 8-bit type.
 mlir::Value fromEightBits(Emitter &e, mlir::Value byte, mlir::Type eightBits, mlir::Type wide);
 /// The byte for an f32, which is rounded as above.
 mlir::Value toEightBits(Emitter &e, mlir::Value x, mlir::Type eightBits);

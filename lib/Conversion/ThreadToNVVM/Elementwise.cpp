@@ -137,8 +137,8 @@ struct ScaleLowering : ThreadPattern<ScaleOp> {
   }
 };
 
-/// Sums are rescaled where a maximum has grown. That becomes rare: where it has in no row of a
-/// warp, all factors are 1, and a warp that finds that out skips many products.
+/// Sums are rescaled if a maximum has grown, which becomes rare. If it has grown in no row of a
+/// warp, all factors are 1, and a warp that detects this skips many products.
 struct RescaleLowering : ThreadPattern<RescaleOp> {
   using ThreadPattern::ThreadPattern;
   LogicalResult lower(RescaleOp op, Adaptor operands, Emitter &e, Results &results) const override {
@@ -232,7 +232,7 @@ struct MaskLowering : ThreadPattern<MaskOp> {
   LogicalResult lower(MaskOp op, Adaptor operands, Emitter &e, Results &results) const override {
     FragmentType type = op.getType();
     const LinearLayout &layout = type.getLinearLayout();
-    // Kept where the register's own index is below what is left of the extent.
+    // Kept where the register's own index is below the rest of the extent.
     Value left = e.sub(e.i32(op.getExtent()), e.toI32(single(operands.getOffset())));
     left = e.sub(left, e.threadOffset(layout, op.getDim()));
     Value padding = e.constant(type.getElementType(), op.getFill().convertToDouble());

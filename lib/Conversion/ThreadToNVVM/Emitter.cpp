@@ -247,7 +247,7 @@ Value Emitter::offset(Value pointer, Value bytes) {
 Value Emitter::offset(Value pointer, int64_t bytes) {
   if (bytes == 0)
     return pointer;
-  // Larger constants would be cut off without a word.
+  // Larger constants would be truncated silently.
   if (!llvm::isInt<LLVM::kGEPConstantBitWidth>(bytes))
     return offset(pointer, i64(bytes));
   return LLVM::GEPOp::create(*this, pointer.getType(), getI8Type(), pointer,
@@ -282,7 +282,7 @@ void Emitter::groupBarrier() {
 
 void Emitter::ifThenElse(Value condition, llvm::function_ref<void()> body,
                          llvm::function_ref<void()> otherwise) {
-  // What is cached must be defined outside of the branches.
+  // Cached values must be defined outside of the branches.
   lane();
   warp();
   OpBuilder::InsertionGuard guard(*this);
@@ -296,7 +296,7 @@ void Emitter::ifThenElse(Value condition, llvm::function_ref<void()> body,
 void Emitter::ifThen(Value condition, llvm::function_ref<void()> body) {
   if (!condition)
     return body();
-  // What is cached must be defined outside of the branch.
+  // Cached values must be defined outside of the branch.
   lane();
   warp();
   OpBuilder::InsertionGuard guard(*this);

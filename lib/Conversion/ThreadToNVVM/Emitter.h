@@ -27,7 +27,7 @@ struct Role {
   int64_t numWarps = 1;
   /// Hardware barrier; 0 is the whole block's.
   int64_t barrier = 0;
-  /// Number of the warp in the block, where there are roles (WarpNumber.h).
+  /// Number of the warp in the block, if there are roles (WarpNumber.h).
   mlir::Value warpNumber;
 
   int64_t numThreads() const { return numWarps * 32; }
@@ -94,19 +94,19 @@ public:
   /// The sum of `vectors[bit]` over the set bits of `index` (i32); runs of
   /// vectors that double become one shift.
   mlir::Value linear(mlir::Value index, llvm::ArrayRef<int64_t> vectors);
-  /// What lane and warp add to the position of each register, along `dim`.
+  /// The contribution of lane and warp to the position of each register along `dim`.
   mlir::Value threadOffset(const LinearLayout &layout, int64_t dim);
   /// True in the lowest of the owners of each element; null if all are.
   mlir::Value isLeader(const LinearLayout &layout);
 
   mlir::Value intrinsic(llvm::StringRef name, mlir::Type result, mlir::ValueRange args);
   void intrinsic(llvm::StringRef name, mlir::ValueRange args);
-  /// Volatile inline PTX, which nothing that touches memory moves across.
+  /// Volatile inline PTX; no memory access moves across it.
   mlir::Value ptx(llvm::StringRef text, llvm::StringRef constraints, mlir::ValueRange args,
                   mlir::Type result = {});
-  /// One instruction of it where the condition (i1) holds. Not a branch: LLVM threads
-  /// branches on the same condition through what lies between them, and copies
-  /// waits that the warp must execute as one.
+  /// One instruction of it where the condition (i1) holds. Not a branch: LLVM threads branches on
+  /// the same condition through the code between them, and copies waits that the warp must execute
+  /// together.
   void ptxWhere(mlir::Value condition, llvm::StringRef instruction, llvm::StringRef constraints,
                 mlir::ValueRange args);
   /// A butterfly or indexed shuffle of one value (16, 32 or 64 bits) among the whole warp.

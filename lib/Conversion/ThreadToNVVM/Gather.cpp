@@ -20,8 +20,8 @@ public:
                    ArrayRef<Value> tileOffsets)
       : op(op), e(e), table(table), indices(indices), gathered(op.getGatheredType()),
         layout(op.getType().getLinearLayout()), indexRank(op.getIndexRank()),
-        // Rows of the table lie as they would in the tensor that the op stands for, so
-        // what is aligned and contiguous there is so here.
+        // Rows of the table have the same layout as in the tensor that the op represents, so
+        // alignment and contiguity there also hold here.
         tile(op, gathered, op.getDims(), op.getInBounds(), op.getType().getShape(),
              op.getExtents()) {
     for (Value offset : tileOffsets)
@@ -55,7 +55,7 @@ public:
   }
 
 private:
-  /// What one access reads.
+  /// The elements that one access reads.
   Type getAccessType() const {
     Type element = gathered.getElementType();
     return width == 1 ? element : VectorType::get({width}, element);
@@ -84,7 +84,7 @@ private:
     return inside ? e.select(inside, loaded, zero) : loaded;
   }
 
-  /// The row of an element. Registers that differ in the table's dimensions alone read one row.
+  /// The row of an element. Registers that differ only in the table's dimensions read one row.
   Row getRow(Coord at, Value inside) {
     auto part = [&](int64_t which) {
       int64_t dim = op.getDims()[which];

@@ -14,7 +14,7 @@ using namespace mlir;
 using namespace mirage::thread;
 
 constexpr int64_t kMaxDivisor = int64_t(1) << 20;
-/// Alignment of tensors whose parameter says nothing, in bytes.
+/// Alignment in bytes of tensors whose parameter does not state it.
 constexpr int64_t kDefaultAlign = 16;
 
 static int64_t powerOfTwoPart(int64_t value) {
@@ -91,7 +91,7 @@ LogicalResult mirage::thread::annotateAccesses(Operation *root) {
             [&](auto access) { annotate(op, access.getTable(), access.getOffsets()); })
         .Case<StoreGlobalOp, AtomicAddOp>(
             [&](auto access) { annotate(op, access.getDest(), access.getOffsets()); });
-    // Copies in one piece have no bounds, elements and indices that are read no default.
+    // Bulk copies have no bounds, and single elements and indices have no default.
     bool isDynamic = llvm::any_of(op->getOperands(), getUnit);
     if (!isDynamic || isa<LoadGlobalOp, CopyAsyncOp, StoreGlobalOp, AtomicAddOp>(op))
       return WalkResult::advance();
@@ -191,7 +191,7 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
   for (auto [index, stride] : llvm::zip(offsets, strides))
     addTerm(elements, e.toI64(index), stride);
   Value thread[2] = {row, col};
-  // Loops hold pointers from step to step; elsewhere one more addition is what counts.
+  // Loops hold pointers from step to step; elsewhere one more addition matters.
   bool isNarrow = op->getParentOfType<scf::ForOp>() && countTileBytes() < (int64_t(1) << 31);
   for (int64_t axis : {0, 1}) {
     if (dims[axis] < 0)
@@ -212,7 +212,7 @@ GlobalTile::Access GlobalTile::begin(Emitter &e, Value base, ArrayRef<Value> off
   }
   access.pointer = elements ? e.offset(access.origin, elements) : access.origin;
   if (unit) {
-    // Rows follow each other in memory, so those that are there are its first part.
+    // Rows are consecutive in memory, so the existing ones are its first part.
     Value size = e.createOrFold<arith::ExtUIOp>(e.getI64Type(), findSize(op));
     Value there = e.mul(size, unit * elementBytes);
     access.present = elements ? e.sub(there, elements) : there;

@@ -9,13 +9,13 @@
 
 namespace mirage::thread {
 
-/// Discardable attribute that `annotateAccesses` leaves on ops which access device
-/// tensors, beside `kAlignAttr`: a divisor of each offset.
+/// Discardable attribute that `annotateAccesses` sets on ops which access device tensors, in
+/// addition to `kAlignAttr`: a divisor of each offset.
 constexpr llvm::StringLiteral kDivisorsAttr = "thread.divisors";
 
-/// Notes what the original values tell about alignment and dynamic tensors: values are
-/// replaced while the conversion goes on. Fails where a dynamic tensor is accessed in a way
-/// that cannot be kept within the rows that are there.
+/// Records the facts about alignment and dynamic tensors that follow from the original values,
+/// before the conversion replaces them. Fails if an access to a dynamic tensor cannot be limited to
+/// the existing rows.
 llvm::LogicalResult annotateAccesses(mlir::Operation *root);
 
 /// The greatest known divisor of an index, a power of two (0 counts as 2^20).
@@ -37,18 +37,18 @@ public:
   /// Whether the tile has padding along an axis: elements from `extents` on.
   bool isPadded(int64_t axis) const { return extents[axis] < shape[axis]; }
 
-  /// Whether the size of the tensor is known at run time only.
+  /// Whether the size of the tensor is known only at run time.
   bool isDynamic() const { return unit != 0; }
 
   /// Elements from the tensor's first one to its last one.
   int64_t countElements() const;
-  /// Bytes from the tile's first element to the end of its last one; below 2^31, 32 bits hold
-  /// where a thread's elements are in the tile.
+  /// Bytes from the tile's first element to the end of its last one; if this is below 2^31, 32 bits
+  /// suffice for places of elements in the tile.
   int64_t countTileBytes() const;
   /// Whether the tensor's first element starts a word of 4 bytes.
   bool startsAtWord() const { return align % 4 == 0 && offset * elementBytes % 4 == 0; }
 
-  /// Whether the tile's first element surely starts at a multiple of so many bytes.
+  /// Whether the tile's first element certainly starts at a multiple of this number of bytes.
   bool startsAt(int64_t bytes) const;
 
   /// The most elements, a power of two up to `limit`, that one access along
@@ -67,7 +67,7 @@ public:
   Access begin(Emitter &e, mlir::Value base, llvm::ArrayRef<mlir::Value> offsets, mlir::Value row,
                mlir::Value col) const;
   mlir::Value pointer(Emitter &e, const Access &access, Coord constant) const;
-  /// Whether the element is inside; null when it surely is.
+  /// Whether the element is inside; null if it certainly is.
   mlir::Value isInside(Emitter &e, const Access &access, Coord constant) const;
 
 private:
@@ -77,7 +77,7 @@ private:
   llvm::SmallVector<int64_t> strides, divisors, dims, shape, extents;
   llvm::SmallVector<bool> inBounds;
   int64_t offset, elementBytes, align;
-  /// Of a dynamic tensor: elements for each unit of the size; else 0.
+  /// For a dynamic tensor, elements for each unit of the size; otherwise 0.
   int64_t unit = 0;
   mlir::Operation *op;
 };

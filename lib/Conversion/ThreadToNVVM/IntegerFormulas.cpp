@@ -1,7 +1,7 @@
 //===- IntegerFormulas.cpp - exact arithmetic on integers -----------------===//
 //
-// Integers of all widths are i64 in registers, truth values are 1 or 0. LLVM
-// narrows what it can.
+// Integers of all widths are i64 in registers, truth values are 1 or 0. LLVM narrows them where
+// possible.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ using namespace mirage::thread;
 namespace {
 using Predicate = arith::CmpIPredicate;
 
-/// A tensor of which elements are picked.
+/// A tensor from which elements are picked.
 struct Table {
   Value pointer;
   MemRefType type;
@@ -95,7 +95,7 @@ private:
   }
 
   /// The element of a table at an index for each dimension; 0 (of floats NaN) where one is outside.
-  /// Without a sign, negative ones are large. The table may have leading dimensions of size 1.
+  /// As unsigned numbers, negative ones are large. The table may have leading dimensions of size 1.
   Value emitPick(const FormulaStep &step) {
     const Table &table = tables[numbers.at(step.args.front())];
     ArrayRef<int64_t> indices = ArrayRef(step.args).drop_front();
@@ -185,8 +185,8 @@ private:
     llvm_unreachable("not a function of integers (IntegerFormula::parse)");
   }
 
-  /// The quotient, rounded down, and the remainder. Of LLVM's division those of 0 are
-  /// undefined, and so is the least integer by -1: neither is divided.
+  /// The quotient, rounded down, and the remainder. LLVM's division by 0 is undefined, and so is
+  /// that of the least integer by -1: these are not divided.
   std::pair<Value, Value> emitQuotient(Value a, Value b) {
     Value byZero = isZero(b), turns = e.compare(Predicate::eq, b, number(-1));
     Value divisor = e.select(bitOr(byZero, turns), number(1), b);
@@ -212,7 +212,7 @@ private:
     case BitFn::ShiftRight:
       break;
     }
-    // Beyond the width all bits are shifted out: to the right, copies of the sign are left.
+    // Beyond the width all bits are shifted out: to the right, copies of the sign remain.
     int64_t width = step.type.getIntOrFloatBitWidth();
     Value isBeyond = e.compare(Predicate::uge, b, number(width));
     if (step.bits == BitFn::ShiftRight)

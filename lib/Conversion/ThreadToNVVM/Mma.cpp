@@ -62,8 +62,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
                   half ? NVVM::MMATypes::f16 : NVVM::MMATypes::bf16, 16);
   }
 
-  /// Whether all elements of an f32 fragment were numbers of 16 bits, which TF32
-  /// holds as they are.
+  /// Whether all elements of an f32 fragment were numbers of 16 bits, which TF32 represents
+  /// exactly.
   static bool wasHalf(Value fragment) {
     Operation *op = fragment.getDefiningOp();
     if (auto cast = dyn_cast_or_null<CastOp>(op))
@@ -74,7 +74,7 @@ struct MmaLowering : ThreadPattern<MmaOp> {
 
   /// f32 numbers as sums of two TF32 numbers (each with 11 significant bits), up
   /// to a relative error of 2^-22. An infinity becomes inf + NaN, and so may a NaN.
-  /// No low numbers where they are all zero, or left out (`rounds`).
+  /// There are no low numbers if they are all zero, or left out (`rounds`).
   struct Split {
     SmallVector<Value> high, low;
   };
@@ -90,8 +90,8 @@ struct MmaLowering : ThreadPattern<MmaOp> {
       } else if (rounds) {
         result.high.push_back(e.intrinsic("llvm.nvvm.f2tf32.rna", e.getI32Type(), {value}));
       } else {
-        // To nearest, but for the special numbers that the low part keeps. What this leaves has
-        // twelve bits, of which the last is cut off.
+        // To nearest, except for the special numbers that the low part keeps. The result has twelve
+        // bits, the last of which is cut off.
         Value high = e.bitAnd(e.add(bits, kHalf), -kLast);
         Value rest = e.fsub(value, e.bitcast(high, e.getF32Type()));
         result.high.push_back(high);
@@ -113,14 +113,13 @@ struct MmaLowering : ThreadPattern<MmaOp> {
                   MutableArrayRef(acc).slice(step.acc * 4, 4), NVVM::MMATypes::tf32, 8);
   }
 
-  /// Instructions of one sum that are under way at once: they depend on each other,
-  /// those of other sums do not.
+  /// Instructions of one sum that are in flight at once: they depend on each other, those of other
+  /// sums do not.
   static constexpr size_t kBeside = 4;
 
   /// a b = low(a) high(b) + high(a) low(b) + high(a) high(b); low(a) low(b) is
-  /// below 2^-22 of it. Small parts first. Tensor cores cut off what a sum cannot
-  /// hold instead of rounding it, so that long sums come out too small: products
-  /// start from zero, and ordinary additions sum them.
+  /// below 2^-22 of it. Small parts first. Tensor cores truncate sums instead of rounding them, so
+  /// long sums would be too small: products start from zero, and ordinary additions sum them.
   static void multiplySplit(Emitter &e, const MmaPlan &plan, const Split &a, const Split &b,
                             SmallVector<Value> &acc) {
     Value zero = e.f32(0);

@@ -109,7 +109,7 @@ SmallVector<Value> OrderedRows::loadVector(const Vector &vector, ArrayRef<Value>
 }
 
 SmallVector<Value> OrderedRows::load() const {
-  // Elements first: their branches are over before anything waits for what is loaded.
+  // Elements first: their branches end before anything waits for the loads.
   SmallVector<Vector> vectors;
   SmallVector<SmallVector<Value>> elements;
   for (int64_t i = 0; i < layout.getNumRegisters(); i += width) {

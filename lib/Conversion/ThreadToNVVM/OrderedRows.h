@@ -1,9 +1,9 @@
 //===- OrderedRows.h - whole rows in an order of their own ------*- C++ -*-===//
 //
-// Accesses of `ordered` tiles. Of a row, the columns that the first vectors have are
-// those from its first multiple of 16 bytes on, in order; as many as are there wherever
-// rows start. Then come those before that multiple, then those that are left at the end.
-// Vectors of registers are loaded and stored as such, the few other columns one by one.
+// Accesses of `ordered` tiles. The first vectors have the columns of a row from its first multiple
+// of 16 bytes on, in order, as many as exist for every start of a row. They are followed by the
+// columns before that multiple, and then by the remaining ones at the end. Vectors of registers are
+// loaded and stored as such, the few other columns one by one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ namespace mirage::thread {
 
 class OrderedRows {
 public:
-  /// Of threads that hold a tile of `columns` columns, and are active where `when` holds (null
-  /// is everywhere).
+  /// For threads that hold a tile of `columns` columns, and are active where `when` holds (null:
+  /// everywhere).
   OrderedRows(Emitter &e, const GlobalTile &tile, const LinearLayout &layout, int64_t columns,
               mlir::Type element, mlir::Value base, llvm::ArrayRef<mlir::Value> offsets,
               mlir::Value when);
@@ -31,22 +31,22 @@ private:
   struct Row {
     mlir::Value start;  // address of its first element
     mlir::Value head;   // bytes before its first multiple of 16 bytes, as i32
-    mlir::Value inside; // whether the row is there; null when it surely is
+    mlir::Value inside; // whether the row exists; null if it certainly does
   };
   /// Registers that hold neighbouring columns.
   struct Vector {
     const Row *row;
     mlir::Value first;   // its first column in the tile's order, as i32
-    mlir::Value isWhole; // whether it is loaded as a vector; null when it surely is
+    mlir::Value isWhole; // whether it is loaded as a vector; null if it certainly is
     bool isEmpty = false, isSurelyNot = false;
   };
 
   Vector getVector(int64_t reg) const;
   mlir::Value addressOf(const Vector &vector) const;
-  /// The address of its element `number`, which is none of a whole vector, and whether there is
+  /// The address of its element `number`, which belongs to no whole vector, and whether there is
   /// such an element.
   std::pair<mlir::Value, mlir::Value> find(const Vector &vector, int64_t number) const;
-  /// Those of the row's other columns that the registers hold, else zeros.
+  /// The other columns of the row that the registers hold; otherwise zeros.
   llvm::SmallVector<mlir::Value> loadElements(const Vector &vector) const;
   /// A whole vector, else `elements`.
   llvm::SmallVector<mlir::Value> loadVector(const Vector &vector,
@@ -60,7 +60,7 @@ private:
   mlir::Type element;
   int64_t columns, bytes;
   int64_t width; // of a vector, in elements
-  int64_t whole; // columns in vectors that are whole wherever a row starts
+  int64_t whole; // columns in vectors that are whole for every start of a row
   mlir::Value origin, column;
   llvm::DenseMap<int32_t, Row> rows; // by the registers' row
 };

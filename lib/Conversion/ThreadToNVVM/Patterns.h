@@ -50,7 +50,7 @@ public:
   }
 };
 
-/// The only value that an operand which is not a fragment becomes.
+/// The only value of an operand that is not a fragment.
 inline mlir::Value single(mlir::ValueRange values) { return values.front(); }
 
 /// The error of an op whose scratch memory is not planned.
@@ -63,12 +63,13 @@ void populateElementwisePatterns(const mlir::TypeConverter &, mlir::RewritePatte
 void populateIntegerPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 /// A scalar function of an f32.
 using EmitScalar = mlir::Value (*)(Emitter &, mlir::Value);
-/// The functions that are emitted in another way than on their own (see CoarseFunctions.cpp).
+/// The functions that are emitted in a special form (see CoarseFunctions.cpp).
 using ScalarEmitters = llvm::DenseMap<mlir::Operation *, EmitScalar>;
 ScalarEmitters findScalarEmitters(mlir::Operation *root);
 void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
                             const ScalarEmitters &emitters);
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateArgsortPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateCumulatePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

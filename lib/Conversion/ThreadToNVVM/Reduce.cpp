@@ -59,7 +59,7 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
                        &target = op.getType().getLinearLayout();
     SmallVector<int64_t> partBits;
     int64_t partCount = 1;
-    // Copies in further warps need not be written; nor those in other lanes.
+    // Copies in further warps, or in other lanes, need not be written.
     LinearLayout::Basis warpOwners(target.getWarp());
     for (auto [vector, owner] : llvm::zip(source.getWarp(), warpOwners)) {
       bool spans = vector[op.getDim()] != 0;
@@ -119,7 +119,7 @@ struct ReduceWarpsLowering : ThreadPattern<ReduceWarpsOp> {
     SharedAccess(tile, source).storeParts(e, e.offset(base, part), operands.getOperand());
     e.barrier();
     SharedAccess read(tile, to.getLinearLayout());
-    // Part by part, so that few values are under way.
+    // Part by part, so that few values are live.
     SmallVector<Value> sums = read.load(e, base);
     for (int64_t p = 1; p < partCount; ++p)
       for (auto [sum, value] :

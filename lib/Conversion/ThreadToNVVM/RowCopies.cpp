@@ -16,7 +16,7 @@ using namespace mirage::thread;
 
 namespace {
 /// Copies of rows of a table to a tile, in pieces of 16 bytes: consecutive threads take consecutive
-/// pieces. `OpT` copies them, or reads what is needed for that in advance.
+/// pieces. `OpT` copies them, or reads their indices in advance.
 template <typename OpT> class RowPieces {
 public:
   static constexpr int64_t kBytes = 16;
@@ -24,7 +24,7 @@ public:
   /// A piece of this thread.
   struct Piece {
     Value row, col; // in the tile
-    Value inside;   // i1; null where all of the tile is inside of the tensor
+    Value inside;   // i1; null if all of the tile is inside of the tensor
   };
 
   RowPieces(OpT op, Emitter &e, SharedType tile, Value table, Value indices,
@@ -46,7 +46,7 @@ public:
     return {row, col, place.isInside(e, place.begin(e, table, offsets, row, col), {})};
   }
 
-  /// Reads the index of a piece's row; where `when` does not hold, that of some other one.
+  /// Reads the index of a piece's row or, where `when` does not hold, of some other row.
   Value readIndex(const Piece &piece, Value when = Value()) {
     MemRefType indexType = op.getIndices().getType();
     int64_t rank = op.getIndexRank();
@@ -113,8 +113,8 @@ public:
   }
 
 private:
-  /// The pieces of a thread at most whose indices are on their way at the same time. A role that
-  /// only copies has few registers.
+  /// The most pieces of a thread whose indices are in flight at the same time. A role that only
+  /// copies has few registers.
   static constexpr int64_t kTogether = 8, kTogetherInRole = 4;
 
   Row findRow(const Piece &piece, int64_t turn) {
@@ -125,8 +125,8 @@ private:
     return SharedAddresses(e, shared, dest, piece.row, piece.col, -1, -1).get({});
   }
 
-  /// The piece of this number, which the thread copies in this turn; the last ones are of some
-  /// threads only.
+  /// The piece of this number, which the thread copies in this turn; only some threads have the
+  /// last ones.
   void emitPiece(Value number, int64_t turn, std::optional<Row> only, bool isLast) {
     Value isPiece = isLast ? e.compare(arith::CmpIPredicate::slt, number, e.i32(count())) : Value();
     e.ifThen(isPiece, [&] {
@@ -136,9 +136,9 @@ private:
     });
   }
 
-  /// Pieces of each thread, `turns` of them. One branch reads all of their indices, so that none of
-  /// them is asked for after another one has arrived; only where a row does not exist is there a
-  /// branch for each piece.
+  /// Pieces of each thread, `turns` of them. One branch reads all of their indices, so that no
+  /// request waits for another index; only if a row does not exist, there is a branch for each
+  /// piece.
   void emitTogether(int64_t first, int64_t turns) {
     struct Copy {
       Piece piece;
@@ -246,7 +246,7 @@ struct ReadIndicesLowering : ThreadPattern<ReadIndicesOp> {
     for (int64_t turn = 0; turn < type.getNumElements(); ++turn) {
       int64_t threads = e.role.numThreads(), first = turn * threads;
       Value number = e.add(e.thread(), first);
-      if (first + threads > pieces.count()) // the last ones are of some threads only
+      if (first + threads > pieces.count()) // only some threads have the last ones
         number = e.createOrFold<arith::MinUIOp>(number, e.i32(pieces.count() - 1));
       read.push_back(pieces.readIndex(pieces.get(number), when));
     }

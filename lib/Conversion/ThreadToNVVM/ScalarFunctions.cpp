@@ -75,8 +75,8 @@ double countOf(double factor) {
 }
 
 /// x / divisor, rounded once (P. Markstein, Computation of elementary functions on the IBM RISC
-/// System/6000, 1990, theorem 7), where `factor` is 1 / divisor in f32; infinities, and quotients
-/// that are exact, are left as they are.
+/// System/6000, 1990, theorem 7), where `factor` is 1 / divisor in f32; infinities, and exact
+/// quotients, do not change.
 Value quotientBy(Emitter &e, Value x, Value factor, double divisor) {
   Value product = e.fmul(x, factor);
   Value rest = e.fma(arith::NegFOp::create(e, product), e.f32(divisor), x);
@@ -84,13 +84,14 @@ Value quotientBy(Emitter &e, Value x, Value factor, double divisor) {
   return e.select(isOff, e.fma(rest, factor, product), product);
 }
 
-/// A sum times the reciprocal of a count is a mean: that of equal numbers is that number.
+/// A sum times the reciprocal of a count is a mean: the mean of equal numbers must be that number.
 Value multiplyByConstant(Emitter &e, Value x, Value factor, double constant) {
   double count = countOf(constant);
   return count == 0 ? e.fmul(x, factor) : quotientBy(e, x, factor, count);
 }
 
-/// So is a sum divided by a count. The reciprocals of other divisors may not be numbers of f32.
+/// The same holds for a sum divided by a count. The reciprocals of other divisors may not be
+/// numbers of f32.
 Value divideByConstant(Emitter &e, Value x, Value divisor, double constant) {
   double number = float(constant), size = std::abs(number);
   if (!(size > 0x1p-100 && size < 0x1p100))
@@ -167,8 +168,8 @@ Value log(Emitter &e, Value x) {
   return e.select(positive, result, outside);
 }
 
-/// log(1 + x): the logarithm of the rounded sum, and what rounding it left out, relative to it.
-/// Where that is no number the sum is 0, infinite or none, and there is nothing to add.
+/// log(1 + x): the logarithm of the rounded sum, plus the rounding error relative to it. If that is
+/// NaN, the sum is 0, infinite or NaN, and nothing is added.
 Value log1p(Emitter &e, Value x) {
   Value sum = e.fadd(x, e.f32(1));
   Value left = e.fsub(x, e.fsub(sum, e.f32(1)));

@@ -100,8 +100,8 @@ bool SharedAccess::readsPairs() const {
   return tile.startsAtOddElements() && layout.contiguous(1) >= 2;
 }
 
-/// Bytes from a lane's row to the one beside it, which is another lane's; null if there is none
-/// for all lanes.
+/// Bytes from a lane's row to the neighbouring row, which belongs to another lane; null if not all
+/// lanes have one.
 Value SharedAccess::toRowBeside(Emitter &e) const {
   auto found = llvm::find(layout.getLane(), Coord{1, 0});
   if (found == layout.getLane().end())
@@ -111,11 +111,11 @@ Value SharedAccess::toRowBeside(Emitter &e) const {
   return e.select(above, e.i32(-tile.getRowPitch()), e.i32(tile.getRowPitch()));
 }
 
-/// The words of rows that start at odd elements, which a lane reads one after the other. A
-/// run of pairs that starts at a word has one word less than one that starts within a word:
-/// in place of that, the lane reads what the lane of the row beside its own needs, so that
-/// all words are in banks of their own. Which place that is depends on where the banks of even
-/// and odd rows meet (getSkewedPad).
+/// The words of rows that start at odd elements, which a lane reads one after the other. A run of
+/// pairs that starts at a word has one word less than one that starts within a word: instead of
+/// that word, the lane reads one that the lane of the neighbouring row needs, so that all words are
+/// in different banks. Its place depends on where the banks of even and odd rows meet
+/// (getSkewedPad).
 struct SharedAccess::SplitWords {
   Value words, spare; // addresses of the words that all lanes need, and of the one that some do
   Value shift;
@@ -137,7 +137,7 @@ SharedAccess::SplitWords SharedAccess::findWords(Emitter &e, Value start, Value 
   bool first = readsFirstBeside(tile.getRowPitch());
   Value splits = e.compare(arith::CmpIPredicate::ne, half, e.i32(0));
   Value words = e.select(splits, e.i32(-2), e.i32(first ? -word : 0));
-  // Without such a lane, what the lane reads anyway.
+  // Without such a lane, a word that the lane reads anyway.
   Value beside = toRowBeside(e), own = e.i32(first ? 0 : -word);
   Value spare = e.select(splits, e.i32(-2), beside ? e.sub(beside, e.i32(2)) : own);
   return {e.offset(start, words), e.offset(start, spare), e.shiftLeft(half, 3), first};
@@ -157,7 +157,7 @@ SmallVector<Value> SharedAccess::loadPairs(Emitter &e, Value base) const {
   llvm::sort(pairs);
   SmallVector<Value> scalars(layout.getNumRegisters());
   for (size_t begin = 0, end; begin < pairs.size(); begin = end) {
-    // Pairs behind each other share the words between them.
+    // Consecutive pairs share the words between them.
     for (end = begin + 1; end < pairs.size(); ++end)
       if (pairs[end].first != pairs[end - 1].first + word)
         break;

@@ -68,7 +68,7 @@ private:
   };
   std::optional<MatrixPlan> planMatrix() const;
 
-  /// Whether pairs of 2-byte elements are read from rows that start at odd ones, in words.
+  /// Whether pairs of 2-byte elements are read in words from rows that start at odd elements.
   bool readsPairs() const;
   struct SplitWords;
   SplitWords findWords(Emitter &e, mlir::Value start, mlir::Value half) const;

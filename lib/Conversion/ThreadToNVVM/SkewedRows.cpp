@@ -26,7 +26,7 @@ void SkewedRows::clearBesideRows(Emitter &e, SharedType shared, Value dest) {
     if (first + threads > shared.getRows())
       isRow = e.compare(arith::CmpIPredicate::slt, row, e.i32(shared.getRows()));
     e.ifThen(isRow, [&] {
-      // Behind this row, and before the next one.
+      // After this row, and before the next one.
       Value end = e.offset(dest, e.add(e.mul(row, pitch), shared.getCols() * 2));
       LLVM::StoreOp::create(e, zero, end, /*alignment=*/2);
       LLVM::StoreOp::create(e, zero, e.offset(end, pitch - shared.getCols() * 2 - 2),
@@ -45,8 +45,7 @@ void SkewedRows::copyLines(int64_t first, int64_t count) {
   int64_t threads = e.role.numThreads(), total = shared.getRows() * count;
   // Threads keep their place in a row where each row has whole rows of threads.
   int64_t rowsAtOnce = threads % count == 0 ? threads / count : 0;
-  llvm::DenseMap<int64_t, Line>
-      found; // by how far the rows of a step are behind those of the first
+  llvm::DenseMap<int64_t, Line> found; // the distance of the rows of a step from those of the first
   for (int64_t i = 0; i * threads < total; ++i) {
     int64_t step = i * rowsAtOnce;
     int64_t behind = step * tile.getStride(0) * tile.getElementBytes() % kLine;
@@ -87,7 +86,7 @@ void SkewedRows::copyLine(const Line &line, int64_t step) const {
   Value bytes = line.bytes, zero = e.i32(0);
   if (Value inside = tile.isInside(e, line.from, {int32_t(step), 0}))
     bytes = e.select(inside, bytes, zero);
-  // Of lines behind the end nothing is read, whatever the address.
+  // Nothing is read from lines after the end, whatever the address.
   from = e.select(e.compare(arith::CmpIPredicate::sgt, bytes, zero), from, line.from.origin);
   NVVM::CpAsyncOp::create(e, e.offset(line.to, step * shared.getRowPitch()), from, kLine,
                           NVVM::LoadCacheModifierKind::CG, bytes);

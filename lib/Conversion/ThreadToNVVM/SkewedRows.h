@@ -1,12 +1,12 @@
 //===- SkewedRows.h - rows at odd elements, copied in whole lines -*- C++ -*-===//
 //
-// A tile of a tensor whose rows start at any element lies in shared memory such that
-// each row starts as far behind a multiple of 16 bytes as it does in device memory: the
-// pitch of its rows and the tensor's stride differ by a multiple of 16 bytes. Lines of 16
-// bytes are then copied asynchronously from multiples of 16 bytes to such, as those of
-// aligned rows are, one more for each row. What lies in a line beside its row is before
-// the row's start or in its pad. Registers are read from such rows in words, two of which
-// make a pair of elements that starts at an odd one (SharedAccess).
+// A tile of a tensor whose rows start at any element is placed in shared memory such that each row
+// has the same offset from a multiple of 16 bytes as in device memory: the pitch of its rows and
+// the tensor's stride differ by a multiple of 16 bytes. Lines of 16 bytes are then copied
+// asynchronously between multiples of 16 bytes, like those of aligned rows, one more for each row.
+// The parts of a line outside of its row are before the row's start or in its pad. Registers are
+// read from such rows in words, two of which make a pair of elements that starts at an odd one
+// (SharedAccess).
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,18 +25,18 @@ public:
              llvm::ArrayRef<mlir::Value> offsets, mlir::Value dest)
       : e(e), tile(tile), shared(shared), source(source), offsets(offsets), dest(dest) {}
 
-  /// Whether the tile's rows lie in shared memory as they do in the tensor.
+  /// Whether the tile's rows have the same offsets in shared memory as in the tensor.
   static bool canCopy(const GlobalTile &tile, SharedType shared);
 
-  /// Pairs of such a tile are read as words that may start before a row or end behind it:
-  /// writes what is read there, for copies of single elements.
+  /// Pairs of such a tile are read as words that may start before a row or end after it: writes the
+  /// elements that are read there, for copies of single elements.
   static void clearBesideRows(Emitter &e, SharedType shared, mlir::Value dest);
 
   /// Starts the copy: all lines of each row, then the one in which some rows end.
   void copy();
 
 private:
-  /// A thread's line in rows that start as far behind a multiple of 16 bytes.
+  /// A thread's line in rows with the same offset from a multiple of 16 bytes.
   struct Line {
     GlobalTile::Access from;
     mlir::Value to;
@@ -45,7 +45,8 @@ private:
 
   /// Copies `count` lines of each row, from line `first` on.
   void copyLines(int64_t first, int64_t count);
-  /// The line at byte `start` of row `row` plus `step`, up to what constants add for the step.
+  /// The line at byte `start` of row `row` plus `step`, except for the constants that the step
+  /// adds.
   Line find(mlir::Value row, mlir::Value start, int64_t step) const;
   void copyLine(const Line &line, int64_t step) const;
 

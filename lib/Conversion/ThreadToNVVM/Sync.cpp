@@ -70,9 +70,9 @@ struct MbarrierArriveLowering : ThreadPattern<MbarrierArriveOp> {
 };
 
 /// At the mbarriers of the other blocks of a cluster, whose ranks differ from one's own in
-/// some bits. The scope is the default one, as in NVIDIA's own kernels: what is published
-/// is that shared memory has been read, and a release for the cluster would wait for all
-/// accesses to device memory, half a microsecond for each step of a ring.
+/// some bits. The scope is the default one, as in NVIDIA's own kernels: it only publishes that
+/// shared memory has been read, and a release for the cluster would wait for all accesses to device
+/// memory, half a microsecond for each step of a ring.
 void MbarrierArriveLowering::arriveElsewhere(Emitter &e, int64_t cluster, Value barriers,
                                              Value index) {
   if (cluster == 1)

@@ -17,7 +17,7 @@ inline llvm::SmallVector<int64_t> getStrides(llvm::ArrayRef<int64_t> shape) {
 
 /// The row that an index names.
 struct Row {
-  mlir::Value pointer; // to its first element; to the table's where there is none
+  mlir::Value pointer; // to its first element; to the table's if there is none
   mlir::Value exists;  // i1
 };
 
@@ -28,7 +28,7 @@ inline mlir::Value readIndex(Emitter &e, mlir::MemRefType indexType, mlir::Value
 }
 
 /// Finds the row that an index names, `fromEnd` counting negative ones from the table's end. Other
-/// negative ones are large without a sign, so they name none.
+/// negative ones are large as unsigned numbers, so they name none.
 inline Row rowOf(Emitter &e, mlir::Value index, mlir::MemRefType tableType, mlir::Value table,
                  bool fromEnd) {
   if (index.getType().isInteger(32))

@@ -63,9 +63,9 @@ int64_t countSharedBytes(gpu::GPUFuncOp kernel) {
   return bytes;
 }
 
-/// Whether others may write a kernel's inputs while it runs. Such inputs must not
-/// be called free of aliases: loads of memory that a kernel only reads count as
-/// invariant, and LLVM moves those across anything that waits.
+/// Whether others may write a kernel's inputs while it runs. Such inputs must not be marked as free
+/// of aliases: loads of memory that a kernel only reads count as invariant, and LLVM moves those
+/// across waits.
 bool waitsForOthers(gpu::GPUFuncOp kernel) {
   return kernel
       .walk([](Operation *op) {
@@ -93,7 +93,7 @@ int64_t getUsableAlign(MemRefType type, int64_t align) {
   return std::min(align, bytes & -bytes);
 }
 
-/// What the parameters' types say becomes attributes.
+/// Facts in the types of parameters become attributes.
 void setParameterAttributes(gpu::GPUFuncOp kernel) {
   Builder builder(kernel.getContext());
   bool noAlias = !waitsForOthers(kernel);
@@ -115,14 +115,14 @@ void setParameterAttributes(gpu::GPUFuncOp kernel) {
       kernel.removeArgAttr(i, kAlignAttr);
     }
   }
-  // For mirage-set-tensor-maps: gpu.func cannot say all of it.
+  // For mirage-set-tensor-maps: gpu.func cannot express all of it.
   if (!tensorMaps.empty())
     kernel->setAttr(mirage::kTensorMapsAttr, builder.getDenseI64ArrayAttr(tensorMaps));
 }
 
-/// LLVM must not unroll what it has not chosen well: bodies with tensor-core work
-/// are long, and values that a copy of the body initialises while products are
-/// under way would serialise `wgmma`. Short loops of other work may be unrolled.
+/// LLVM must not unroll loops by its own choice: bodies with tensor-core work are long, and values
+/// that a copy of the body initialises while products are in flight would serialise `wgmma`. Short
+/// loops of other work may be unrolled.
 void limitUnrolling(gpu::GPUFuncOp kernel) {
   constexpr int64_t kShortLoop = 4;
   MLIRContext *context = kernel.getContext();
@@ -146,8 +146,8 @@ void limitUnrolling(gpu::GPUFuncOp kernel) {
   });
 }
 
-/// Changing the number of registers needs a known one to start with: that of one
-/// block a multiprocessor.
+/// Changing the number of registers requires a known initial number: that of one block per
+/// multiprocessor.
 void fixRegisterCount(gpu::GPUFuncOp kernel) {
   bool changes =
       kernel.walk([](SetMaxRegistersOp) { return WalkResult::interrupt(); }).wasInterrupted();
@@ -204,7 +204,7 @@ LogicalResult checkSizes(gpu::GPUModuleOp module) {
   return success();
 }
 
-/// Roles become branches once nothing asks for them any more.
+/// Roles become branches once nothing queries them any more.
 void lowerRoles(gpu::GPUModuleOp module) {
   SmallVector<WarpsOp> roles;
   module.walk([&](WarpsOp role) { roles.push_back(role); });
@@ -275,10 +275,10 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
          {populateElementwisePatterns, populateIntegerPatterns, populateReshapePatterns,
-          populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
-          populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
-          populateCopyPatterns, populateMmaPatterns, populateSyncPatterns, populateBulkPatterns,
-          populateWgmmaPatterns, populateWarpNumberPatterns})
+          populateReducePatterns, populateCumulatePatterns, populateArgsortPatterns,
+          populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
+          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
+          populateBulkPatterns, populateWgmmaPatterns, populateWarpNumberPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

@@ -1,14 +1,14 @@
 //===- ThroughRegisters.h - copies of single elements -----------*- C++ -*-===//
 //
 // Elements of 2 bytes in rows that start at odd elements: neither cp.async nor the
-// tensor memory accelerator can copy them. They go through registers, and are asked
-// for together before the first ones are written.
+// tensor memory accelerator can copy them. They go through registers, and are requested together
+// before the first ones are written.
 //
 // Where possible 8 at a time: the five words that hold them are read, from an even
 // element on, shifted by half a word where they start at an odd one, and written as
 // 16 bytes. Words that begin within the tensor's last two elements are read as its
-// last whole word; of what they should hold only the last element of an odd number
-// of them is inside, and is copied by itself.
+// last whole word; only the last element of an odd number of them is inside, and it is copied
+// separately.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ public:
   /// Copies an element of 1 or 2 bytes, or zeros where `inside` is false.
   void copy(mlir::Value from, mlir::Value to, mlir::Value inside, mlir::Value origin,
             int64_t bytes);
-  /// Copies the chunk that begins at `at`; zeros for what is outside.
+  /// Copies the chunk that begins at `at`; elements outside are zeros.
   void copyChunk(const GlobalTile::Access &access, Coord at, mlir::Value to);
-  /// Writes what has been asked for.
+  /// Writes the requested elements.
   void flush();
 
 private:

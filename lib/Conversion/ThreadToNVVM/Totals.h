@@ -1,8 +1,7 @@
 //===- Totals.h - how elements are combined into totals ---------*- C++ -*-===//
 //
-// What sums, maxima and products of elements have in common, whether they are
-// reduced or taken so far. Elements are f32, or integers of 64 bits, which wrap
-// around.
+// Code for sums, maxima and products of elements, both reductions and running totals. Elements are
+// f32, or integers of 64 bits, which wrap around.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +15,7 @@ namespace mirage::thread {
 mlir::Value combine(Emitter &e, CumulateFn fn, mlir::Value a, mlir::Value b);
 mlir::Value combine(Emitter &e, ReduceFn fn, mlir::Value a, mlir::Value b);
 
-/// What no element gives.
+/// The neutral element.
 mlir::Value identity(Emitter &e, CumulateFn fn, mlir::Type element);
 
 } // namespace mirage::thread

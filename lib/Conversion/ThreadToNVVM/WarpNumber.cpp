@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mirage::thread;
 
-/// On the op that makes the number.
+/// An attribute of the op that makes the number.
 static constexpr StringLiteral kWarpNumberAttr = "thread.warp_number";
 
 void mirage::thread::createWarpNumber(gpu::GPUFuncOp kernel) {

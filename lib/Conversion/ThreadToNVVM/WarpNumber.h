@@ -1,11 +1,10 @@
 //===- WarpNumber.h - the number of a warp, the same for all its threads --===//
 //
-// The assembler takes a number that follows from a thread's number for one that
-// threads of a warp may differ in: it does not see that they take branches on it
-// together, and keeps what depends on it in each thread's registers. What instructions
-// of warpgroups need in uniform registers, their descriptors, is then computed by every
-// thread and moved there at each step. It knows better where the first thread of
-// a warp tells the number to the others. Kernels with roles do so once.
+// The assembler assumes that a number derived from a thread's number may differ within a warp: it
+// does not see that threads take branches on it together, and keeps dependent values in each
+// thread's registers. The descriptors of warpgroups' instructions, which must be in uniform
+// registers, are then computed by every thread and moved there at each step. This is avoided if the
+// first thread of a warp broadcasts the number to the others. Kernels with roles do so once.
 //
 //===----------------------------------------------------------------------===//
 

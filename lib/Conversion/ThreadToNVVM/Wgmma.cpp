@@ -46,7 +46,7 @@ struct SharedFactor {
     return col / panelElements() * panelBytes() + row * tile.getSwizzle() +
            col % panelElements() * tile.getElementBytes();
   }
-  /// Bits of the descriptor beside the address.
+  /// Bits of the descriptor in addition to the address.
   uint64_t bits() const {
     uint64_t leading = outerContiguous ? panelBytes() : 16;
     uint64_t stride = 8 * tile.getSwizzle();
@@ -61,8 +61,8 @@ struct Block {
   SmallVector<int64_t> groups; // of 4 registers each, by column
 };
 
-/// Waits until at most `pending` groups are under way. The registers pass through,
-/// so that no use comes before the wait.
+/// Waits until at most `pending` groups are in flight. The registers pass through, so that no use
+/// comes before the wait.
 SmallVector<Value> waitFor(Emitter &e, int64_t pending, ArrayRef<Value> values) {
   std::string text = llvm::formatv("wgmma.wait_group.sync.aligned {0};", pending), constraints;
   if (values.empty()) {
@@ -85,10 +85,10 @@ SmallVector<Value> waitFor(Emitter &e, int64_t pending, ArrayRef<Value> values) 
 }
 
 /// Instructions of one op, of which the first ones come after a fence, as one piece of assembly:
-/// nothing comes between them, and whatever computes or copies what they read comes before.
+/// nothing comes between them, and their operands are computed or copied before.
 class Chain {
 public:
-  /// For the parts `blocks` of the accumulator, which begin with zero or are added to.
+  /// For the parts `blocks` of the accumulator, which start from zero or from their values.
   Chain(WgmmaOp op, bool lhsTransposed, bool rhsTransposed, ArrayRef<Block> blocks, bool fromZero,
         bool begins)
       : op(op), lhsShared(isa<SharedType>(op.getLhs().getType())), fromZero(fromZero),
@@ -97,7 +97,7 @@ public:
       for (int64_t group : block.groups)
         for (int64_t i = 0; i < 4; ++i)
           registers.insert(group * 4 + i);
-    // The scales of both factors, then which are MN-major, which those of 8 and of 32 bits
+    // The scales of both factors, then whether they are MN-major, which factors of 8 and 32 bits
     // never are.
     bool chooses = op.getRhs().getType().getElementBytes() == 2;
     flags = "1, 1";
@@ -108,7 +108,7 @@ public:
   }
 
   /// Adds the product of a left factor (a descriptor or four registers) and a right one to a block;
-  /// the first one replaces what is there if that counts as zero.
+  /// the first one replaces the block's contents if these count as zero.
   void add(const Block &block, ArrayRef<Value> lhs, Value rhs, bool isFirst) {
     std::string sums;
     for (int64_t group : block.groups)
@@ -135,7 +135,7 @@ public:
     SmallVector<Value> args;
     std::string constraints, tied;
     for (auto [number, at] : llvm::enumerate(registers)) {
-      // Written while later instructions still read what they multiply.
+      // Written while later instructions still read their factors.
       constraints += "=&f,";
       if (!fromZero) {
         args.push_back(values[at]);
@@ -171,7 +171,7 @@ private:
     return std::distance(registers.begin(), llvm::find(registers, at));
   }
 
-  /// The number of an operand that is read, behind those that are written.
+  /// The number of an operand that is read; these come after those that are written.
   size_t name(Value value) {
     factors.insert(value);
     size_t number = std::distance(factors.begin(), llvm::find(factors, value));

@@ -131,7 +131,7 @@ void mirage::printFloat(OpAsmPrinter &printer, Operation *, FloatAttr value) {
   else if (std::isinf(number))
     printer << (number < 0 ? "-inf" : "inf");
   else {
-    // 17 significant digits bring any double back exactly; fewer where they do too.
+    // 17 significant digits reproduce any double exactly; fewer are written if they do, too.
     std::string text;
     for (int digits : {6, 9, 16}) {
       char buffer[40];

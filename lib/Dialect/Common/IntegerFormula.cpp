@@ -178,7 +178,7 @@ int64_t IntegerFormula::getWork() const {
   return work;
 }
 
-/// How many arguments of a step are no steps that it reads as integers.
+/// The number of arguments of a step that are not steps read as integers.
 static size_t countOthers(const FormulaStep &step) {
   if (step.kind <= FormulaStep::Kind::Position)
     return step.args.size();
@@ -209,7 +209,7 @@ LogicalResult IntegerFormula::verifyLoad(EmitError emitError, int64_t number, Sh
   return success();
 }
 
-/// Tables are read by picks alone, with an index for each dimension.
+/// Only picks read tables, with an index for each dimension.
 LogicalResult IntegerFormula::verifyTables(EmitError emitError, TypeRange operands) const {
   for (auto [number, step] : llvm::enumerate(steps)) {
     if (step.kind <= FormulaStep::Kind::Position)

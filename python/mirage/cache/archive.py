@@ -54,12 +54,12 @@ def export_archive(store: Store, path: Path, kinds: Iterable[str] = KINDS) -> tu
 
 
 def import_archive(store: Store, path: Path) -> Imported:
-    """Adds an archive's entries to the cache, once all of them are found to be whole; that of an
-    empty cache has none. Raises :class:`ArchiveError`."""
+    """Adds an archive's entries to the cache, once all of them are found to be valid; the archive
+    of an empty cache has none. Raises :class:`ArchiveError`."""
     if store.folder is None:
         raise ArchiveError("expected a cache that keeps entries, MIRAGE_CACHE_SIZE says 0")
     for _ in _members(path):
-        pass  # all are looked at before one is kept; there may be none
+        pass  # all are checked before any is kept; there may be none
     new = known = left_out = 0
     for header, content in _members(path):
         if store.has(header.kind, header.key) and store.get(header.kind, header.key) is not None:

@@ -1,4 +1,4 @@
-"""The module that a command is asked to export, and its call."""
+"""The module that a command exports, and its call."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Output:
         from rich.live import Live
         from rich.text import Text
 
-        # refreshed by the caller: a thread beside it could hold a lock while workers are forked
+        # refreshed by the caller: a separate thread could hold a lock while workers are forked
         with Live(console=self.console, auto_refresh=False, transient=True) as live:
             yield lambda text: live.update(Text(text, style="dim"), refresh=True)
 

@@ -49,7 +49,7 @@ class LoadedProgram:
     named: bool = True
     """Whether it is known which inputs a caller passes and which the program holds."""
     given: tuple[Any, ...] = ()
-    """The PyTorch callable and its example inputs as the file has them."""
+    """The PyTorch callable and its example inputs as given in the file."""
     held: Mapping[int, str] = field(default_factory=dict[int, str])
     """The names of inputs that stand for tensors of a module, by number, if the program is IR."""
 

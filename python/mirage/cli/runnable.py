@@ -1,4 +1,4 @@
-"""What can be run: an artifact, or a program that is optimized first."""
+"""Runnable objects: an artifact, or a program that is optimized first."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Runnable:
 
 @dataclass(frozen=True)
 class Result:
-    """A result of what can be run."""
+    """A result of a runnable object."""
 
     name: str
     shape: tuple[int, ...]
@@ -75,7 +75,7 @@ def _of_optimized(o: Optimized) -> Runnable:
 
 
 def runnable(options: argparse.Namespace, output: Output) -> tuple[Runnable, LoadedProgram | None]:
-    """Return what to run, and the program that it should compute, if known."""
+    """Return the object to run, and the program that it should compute, if known."""
     from mirage.runtime.serialization.artifact import read_artifact
 
     compares = None if options.program is None else load_program(options.program)
@@ -95,7 +95,7 @@ def runnable(options: argparse.Namespace, output: Output) -> tuple[Runnable, Loa
 
 
 def is_artifact(name: str) -> bool:
-    """Return whether a path is a folder, or can be nothing else (even if it does not exist)."""
+    """Return whether a path is a folder, or could only be one (even if it does not exist)."""
     path = Path(name)
     is_file = ".py" in path.name or ".mlir" in path.name
     return path.is_dir() or path.suffix == ".mirage" or (len(path.parts) > 1 and not is_file)

@@ -152,7 +152,7 @@ class _Collector:
     def _visit(self, op: ir.Operation, outputs: list[TensorSpec]) -> None:
         number = len(self.kernels)
         if op.name == "kernel.invoke":
-            # What it writes is apart from what is touched while it works.
+            # Its results do not overlap memory that is used while it runs.
             first = number - _beside(op)
             for value in op.results:
                 view = self.parts.get(value) or MemoryView(Buffer(*tensor_type(value)))
@@ -306,5 +306,5 @@ class _Collector:
 
 
 def _beside(op: ir.Operation) -> int:
-    """Return the number of kernels before this one that may run while it works."""
+    """Return the number of kernels before this one that may run at the same time."""
     return integer(op, "beside") if "beside" in op.attributes else 0

@@ -43,7 +43,7 @@ log = logging.getLogger("mirage.compiler")
 @dataclass(frozen=True)
 class CompileOptions:
     """``chip``: a chip or card of the table, by default this machine's GPU. ``cubin``: also
-    assemble machine code where ptxas is there. ``use_cache``: reuse earlier results. ``follows``:
+    assemble machine code if ptxas is available. ``use_cache``: reuse earlier results. ``follows``:
     kernels of other graphs run before and after, so the first kernel may start early, too.
     """
 
@@ -237,8 +237,8 @@ def with_machine_code(artifact: Artifact) -> Compiled:
 
 
 def without_spills(ptx: str, report: AssemblerReport, chip: str) -> tuple[str, AssemblerReport]:
-    """Return PTX that requests another number of registers if half of what is spilled, or more, is
-    not spilled then; otherwise the given PTX."""
+    """Return PTX that requests another number of registers, if that avoids at least half of the
+    spilled bytes; otherwise the given PTX."""
     best = ptx, report
     asked = (ask_for_registers(ptx, report.entries, n) for n in (MOST_REGISTERS, WHOLE_UNITS))
     for changed in dict.fromkeys(text for text in asked if text is not None):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 _PLACE = re.compile(r'"[^"\n]*":(\d+):\d+')
-"""A place in a file, as locations are written, also those that are made of others."""
+"""A place in a file, in the syntax of locations, including those composed of others."""
 
 
 def lines_of(error: Any) -> list[int]:
@@ -36,7 +36,7 @@ def kernels_at(text: str, lines: Iterable[int]) -> tuple[int, ...]:
     if not wanted:
         return ()
     starts: list[int] = []
-    launches: list[int | None] = []  # of each op its number, if it is a launch
+    launches: list[int | None] = []  # the number of each op, if it is a launch
     with ir.Context(load_on_create_dialects=()):
         try:
             module = ir.Module.parse(text)

@@ -19,7 +19,7 @@ KIND = "code"
 
 
 def cache_key(ir: str, chip: str, options: Mapping[str, Any]) -> str:
-    """Return a hash of everything that an artifact is compiled from."""
+    """Return a hash of everything from which an artifact is compiled."""
     return key_of(KIND, kind_version(KIND), chip, dict(options), ir)
 
 

@@ -61,8 +61,8 @@ def tensor_maps(op: ir.Operation) -> Iterator[tuple[int, TensorMap]]:
 def _map_strides(
     shape: tuple[int, ...], strides: tuple[int, ...] | None, size: int
 ) -> tuple[int, ...] | None:
-    """Return the strides that a tensor map takes. A dimension of one element is never stepped
-    along, so its stride may be any; the driver requires an aligned one there, too."""
+    """Return the strides that a tensor map takes. The stride of a dimension of one element is never
+    used, so it may be any number; the driver still requires an aligned one."""
     if strides is None:
         return None
     steps = (_MAP_ALIGN // size if n == 1 else s for n, s in zip(shape, strides, strict=True))

@@ -1,5 +1,5 @@
 """The memory that values of a compiled graph occupy: reshapes are names for the same memory, slices
-for a part of it, and joins for the memory that their operands are parts of."""
+for a part of it, and joins for the memory of which their operands are parts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class MemoryView:
 
 
 def reshaped_of(value: ir.Value) -> ir.Value:
-    """Return the value that a value is, maybe in another shape."""
+    """Return the value of which a value is a reshape, or the value itself."""
     while maker_of(value) == "kernel.reshape":
         value = value.owner.operands[0]
     return value

@@ -197,7 +197,7 @@ def ask_for_registers(
             continue
         threads = -(-int(match[2]) // _FULL_ROW) * _FULL_ROW
         limit = min(most, REGISTER_FILE // threads // 8 * 8)
-        # Spilled values, and as much again for what moves around them; allocated in units of 8.
+        # Spilled values, and as many again for moves around them; allocated in units of 8.
         wanted = entry.registers + entry.spill_stores // 4 + 32
         wanted = min(-(-wanted // 8) * 8, limit)
         if wanted > entry.registers or limit == most < entry.registers:

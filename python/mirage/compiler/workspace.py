@@ -4,9 +4,9 @@ A problem is a list of buffers, each with a size and the first and last kernel t
 solution gives offsets such that buffers that are alive at the same time do not overlap. Kernels of
 one artifact run one after the other. Minimal size is NP-hard (Garey & Johnson, SR2). Buffers are
 placed one by one at the lowest free offset, the largest first, or those with the largest product of
-bytes and lifetime first. As long as the result exceeds the bytes alive at some time, the buffers
-that end highest are moved forward in the order, and the best result is kept. For the programs of
-the catalogue, the result is within 1.1 of that bound (``test_workspace.py``).
+bytes and lifetime first. As long as the result exceeds the most bytes that are alive at one time,
+the buffers that end highest are moved forward in the order, and the best result is kept. For the
+programs of the catalogue, the result is within 1.1 of that bound (``test_workspace.py``).
 """
 
 from __future__ import annotations

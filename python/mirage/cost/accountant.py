@@ -22,11 +22,11 @@ START = 16.0  # bytes at whose multiples rows of boxes start
 # a tile that threads copy, and for a box
 SPLIT_ROW, SPLIT_BOX_ROW = 0.5, 1.5
 SPLIT_SKEWED_ROW, SPLIT_ALIKE_ROW = 0.8, 0.2
-"""The additional cost of a skewed row that lies in two lines, and of one that lies alike in shared
-memory modulo 128 bytes; threads copy pieces of 16 bytes."""
+"""The additional cost of a skewed row that lies in two lines, and of one that has the same offset
+in shared memory modulo 128 bytes; threads copy pieces of 16 bytes."""
 SKEWED_END, ALIKE_END = 96.0, 64.0
-"""Bytes that the last piece of a skewed row counts as, wherever the row ends: threads ask for it by
-itself."""
+"""The bytes that the last piece of a skewed row counts as, wherever the row ends: threads request
+it separately."""
 BURST = 64.0  # bytes of a DRAM burst
 WRITTEN_LINE, WRITTEN_BURST = 0.04, 0.52
 """The additional cost of rows that are written in pieces of less than a line, and less than a
@@ -39,7 +39,7 @@ MMA_LATENCY = 33.0  # clocks from one mma to the next that depends on it
 SHUFFLES = 60.0  # clocks of a reduction over four lanes
 SPREAD = 0.5  # shuffles of each warp for a number of a column, which lanes of products need
 GROUP_LATENCY = 60.0  # clocks from the last product of a warpgroup to its result
-BESIDE = 4.0  # products that go on side by side; of f32 factors four times as many
+BESIDE = 4.0  # products that run in parallel; four times as many for f32 factors
 TF32_CHAIN = 6.0  # times the steps along K of f32 factors: 8 of K at a time, three products each
 TF32_DEPTH = 8.0  # of the contraction, whose sums are added by ordinary additions
 ROUNDING = 1.0  # lane operations that round one
@@ -48,7 +48,7 @@ SPLIT = 14.0  # that make two of a number of 32 bits: four, which wait for each 
 PROMOTED = 64.0 * _target.PROMOTED_COLUMNS / 128.0  # of a part that is added to sums in f32
 SKEWED_READ, ALIKE_READ = 1.25, 2.0
 """The factor by which skewed rows take longer to read: nine words where aligned rows have eight,
-and two rows in the same bank where they lie alike. (The first of each two is set from 16 rows by
+and two rows in the same bank if their offsets agree. (The first of each two is set from 16 rows by
 4096 columns with a depth of 4095 and 4097, in eight tilings each: 15.96 to 21.4 µs on an H200; the
 second from nine tilings: 12.7 to 16.9 µs; with 4096 elements 10.4 to 11.1.)"""
 GROUP_ROWS = 64.0
@@ -142,7 +142,7 @@ class Accountant:
         """Add the features that another account has counted."""
         own = vars(self.features)
         for name, amount in added.items():
-            have = own.get(name, 0.0)  # what was not set is the initial value
+            have = own.get(name, 0.0)  # variables that were not set have their initial values
             if is_zero(have):
                 own[name] = amount
             else:
@@ -180,8 +180,8 @@ class Accountant:
         shifted: Num = False,
     ) -> None:
         """Count a tile of ``elements`` of a tensor, ``run`` of them contiguous. ``factor``: a
-        product may read it. ``skewed``: its rows start in shared memory as they do in lines of
-        the tensor, whatever element that is. ``shifted``: a box begins at the multiple of 16
+        product may read it. ``skewed``: its rows keep their offset within a line when they are
+        copied to shared memory, whatever that is. ``shifted``: a box begins at the multiple of 16
         bytes before each row."""
         width = type_.dtype.bytes
         size, row = elements * width, run * width
@@ -194,23 +194,23 @@ class Accountant:
         self._add("load", size * wasted * narrow, in_loop)
         if splits_lines(type_):
             # a row that begins within a line ends in the next one
-            split = np.maximum(np.minimum(row, LINE) - START, 0.0) / LINE  # of the rows
+            split = np.maximum(np.minimum(row, LINE) - START, 0.0) / LINE  # extra cost of the rows
             alike = self._lies_alike(run)
             more = where(skewed, where(alike, SPLIT_ALIKE_ROW, SPLIT_SKEWED_ROW), SPLIT_ROW)
             more = where(self.features.warpgroups, SPLIT_BOX_ROW, more) * split
-            if somewhere(skewed):  # a skewed row has one more line of 16 bytes than it fills
+            if somewhere(skewed):  # a skewed row takes one line of 16 bytes more than it fills
                 more = more + where(skewed, where(alike, ALIKE_END, SKEWED_END) / row, 0.0)
             self._add("split", more * elements * width * (1.0 - odd), in_loop)
         held = _up(size, 128)
         if in_loop:
             self.features.shared_step = self.features.shared_step + held
-        elif factor:  # all else goes to registers
+        elif factor:  # everything else goes to registers
             self.features.shared_once = self.features.shared_once + held * self.around.slots
         self._add("alu", size / 16.0 * narrow, in_loop)
 
     def _lies_alike(self, columns: Num) -> Num:
-        """Return whether skewed rows lie in shared memory as in the tensor modulo 128 bytes: each
-        warp has instructions enough along them (``SkewedTiles.cpp``)."""
+        """Return whether skewed rows have the same offset modulo 128 bytes in shared memory as in
+        the tensor: each warp has enough instructions along them (``SkewedTiles.cpp``)."""
         return np.asarray(columns % (_target.RUN_ELEMENTS * self.features.warps) == 0)
 
     def copy_odd(self, elements: Num, in_loop: bool) -> None:
@@ -247,7 +247,7 @@ class Accountant:
                 self._add("alu", each * read, in_loop)
         self._add("move", self._read_by_products(m, n, k, operands, reads, in_loop), in_loop)
         fragments, steps = padded / (16.0 * 8.0 * depth), depth / 16.0
-        if unknown:  # all warps have as much
+        if unknown:  # all warps have the same work
             own = fragments / warps
             chain = steps * own / np.clip(own, 1.0, BESIDE) * MMA_LATENCY
         else:
@@ -275,8 +275,8 @@ class Accountant:
         reads: tuple[Num, Num],
         in_loop: bool,
     ) -> Num:
-        """Return the bytes that a matmul reads from shared memory, given the elements that warps
-        on their own read of each factor; count the shifts of skewed rows."""
+        """Return the bytes that a matmul reads from shared memory, given the elements of each
+        factor that warps read on their own; count the shifts of skewed rows."""
         widths = (2.0 if operands.half or exact else 4.0 for exact in operands.exact)
         longer = where(
             self._lies_alike(k) & operands.skewed[0] & operands.skewed[1], ALIKE_READ, SKEWED_READ
@@ -305,7 +305,8 @@ class Accountant:
             self._add("mma32", where(groups, 0.0, flops), in_loop)
         else:
             self._add("mma" if operands.half else "mma32", flops, in_loop)
-        if operands.eight_bits:  # each step's product is added to the sum, which it is held beside
+        # each step's product is added to the sum; both are held in registers
+        if operands.eight_bits:
             self._add("alu", where(narrow, results, 0.0), in_loop)
             part = np.minimum(results, PROMOTED * 32.0 * self.features.warps)
             held = where(narrow, part, 0.0)
@@ -364,7 +365,7 @@ class Accountant:
         within: Num = np.False_
         if in_loop and somewhere(self.features.warpgroups):
             # rows of products lie within four lanes of a warp, unless groups share them; a factor
-            # is summed by all groups together, and then they spread its sums
+            # is summed by all groups together, which then distribute its sums
             ring = self.features.warpgroups
             within = ring & rows & (results >= GROUP_ROWS / 4.0 * self.features.warps)
             own = own & np.logical_not(ring)
@@ -374,8 +375,8 @@ class Accountant:
         self._add("exchanges", where(within | own, 0.0, 1.0), in_loop)
 
     def cumulate(self, elements: Num, rows: Num, in_loop: bool, across: bool) -> None:
-        """Count sums or maxima so far in a tile of ``elements``: the exchanges of a reduction to
-        ``rows``, and what is added to each element."""
+        """Count running sums or maxima in a tile of ``elements``: the exchanges of a reduction to
+        ``rows``, and the additions to each element."""
         self.reduce(elements, rows, in_loop, across)
         self._add("alu", 3.0 * elements, in_loop)
 

@@ -1,5 +1,5 @@
-"""Facts about a block for the estimates: definitions, operands of matmuls, and which warps sum
-what."""
+"""Facts about a block for the estimates: definitions, operands of matmuls, and the ways in which
+warps share sums."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ class BlockAnalysis:
 
     @cached_property
     def kept(self) -> frozenset[Value]:
-        """The left factors of warpgroups that are computed and the same at all steps: they are
-        written to shared memory once (``isKeptFactor`` in ``WarpgroupProducts.h``)."""
+        """The computed left factors of warpgroups that are the same at all steps: they are written
+        to shared memory once (``isKeptFactor`` in ``WarpgroupProducts.h``)."""
         if not self.launch.schedule.warpgroups:
             return frozenset()
         left = {op.operands[0] for op in self.matmuls}
@@ -136,7 +136,7 @@ class BlockAnalysis:
         products = set(self.matmuls)
         read = {v for op in ops if op not in movements and op not in products for v in op.operands}
         read.update(output.value for output in self.launch.body.outputs)
-        for op in reversed(ops):  # users first
+        for op in reversed(ops):  # readers first
             if op in movements and not read.isdisjoint(op.results):
                 read.update(op.operands)
         return read

@@ -27,7 +27,7 @@ def with_clusters(launch: Launch, target: Target) -> Launch:
     if any(loop.steps is not None for loop in loops(launch)):
         return launch  # neighbours may take different steps
     if shifted_loads(BlockAnalysis(launch)):
-        return launch  # neighbours may begin elsewhere
+        return launch  # neighbours may begin at other places
     paired = replace(launch, schedule=replace(schedule, cluster=PAIR))
     if not given_loads(paired):
         return launch

@@ -1,9 +1,8 @@
 """The ops between kernels that are kernels of their own, and their cost.
 
 Slices that only kernels read are addresses and strides, and so are the parts of a concatenation
-that kernels compute for it alone; others are copied. What a copied concatenation joins for another
-one alone is copied by that one. Compiled programs decide by the same rule
-(``mirage-view-tensors``).
+that kernels compute for it alone; others are copied. If only another concatenation reads a copied
+one, that one copies the parts. Compiled programs decide by the same rule (``mirage-view-tensors``).
 """
 
 from __future__ import annotations
@@ -92,13 +91,14 @@ class _Views:
                 self._is_stored(op) or self._is_written_in_parts(op, dense(op.result.shape))
             ):
                 found.add(op)
-        # now it is known which joins are copied: they copy the parts of what they join
+        # now it is known which joins are copied: they also copy the parts of the joins that they
+        # read
         return frozenset((*found, *(op for op in self.graph.ops if self._is_part(op, found))))
 
     def _views(
         self, op: Op, offsets: Sequence[int], strides: Strides, align: int
     ) -> list[Op] | None:
-        """Return the slice and its slices, if only kernels read them in the end."""
+        """Return the slice and slices of it, if only kernels read them."""
         start = sum(n * step for n, step in zip(offsets, strides, strict=True))
         align = gcd(align, start * op.result.dtype.bytes)
         inner = self._read_by_kernels(op.result, strides, align)
@@ -124,7 +124,7 @@ class _Views:
         return found
 
     def _is_part(self, op: Op, addresses: Container[Op]) -> bool:
-        """Return whether a concatenation is a part of another one alone, which copies its
+        """Return whether only another concatenation reads a concatenation, and so copies its
         operands."""
         if op.joined_along is None or op in addresses or self.uses[op.result] != 1:
             return False
@@ -143,7 +143,7 @@ class _Views:
 
     def _is_written_in_parts(self, op: Op, steps: Strides) -> bool:
         """Return whether kernels write the parts of a concatenation to a tensor with these steps,
-        also those of concatenations that are parts of it alone."""
+        including those of concatenations that only this one reads."""
         return all(
             v.dtype is op.result.dtype
             and (self._is_inner(v, steps) or self._is_written_for(v, steps))
@@ -215,7 +215,7 @@ def unfused_in(graph: KernelGraph) -> Iterator[Op]:
 
 
 def unfused_report(op: Op, target: Target) -> CostReport:
-    """Predict the cost of a kernel for one op: its operands are read once (of a slice or
+    """Predict the cost of a kernel for one op: its operands are read once (for a slice or
     concatenation, the part that it keeps), its results are written once, and its products are as
     fast as fixed tiles allow, each of which reads its part of the factors."""
     written = float(sum(v.type.bytes for v in op.results))
@@ -240,8 +240,8 @@ def unfused_report(op: Op, target: Target) -> CostReport:
 
 
 def _turns(op: Op) -> bool:
-    """Return whether the last dimension of a result is another one of the operand, from which the
-    elements are far apart."""
+    """Return whether the last dimension of a result is not the last one of the operand, so that
+    neighbouring elements are far apart there."""
     if not isinstance(op, Rearrangement) or op.renames:
         return False
     last, source = len(op.result.shape) - 1, op.source_dims()
@@ -250,7 +250,7 @@ def _turns(op: Op) -> bool:
 
 def _read_by_tiles(op: Op) -> float:
     """Return the bytes of factors that the default tiles of few rows read; 0 for other ops. Larger
-    tiles multiply for longer than they read."""
+    tiles take longer to multiply than to read."""
     if not isinstance(op, Contraction) or not product_work(op) or op.result.shape[-2] > FEW_ROWS:
         return 0.0
     tiles = (

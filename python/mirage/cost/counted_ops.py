@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import SECTOR, Accountant, Around, Operands
 from mirage.cost.contiguous_runs import contiguous_run
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.loop_trips import Steps
@@ -39,15 +39,15 @@ from mirage.semantics.ugraph import (
 class Facts:
     """Facts about the values of a block."""
 
-    exact: set[Value]  # of more than 16 bits, whose elements were numbers of 16 bits
+    exact: set[Value]  # values of more than 16 bits whose elements were numbers of 16 bits
     odd: set[Value]  # tiles of tensors whose rows start at odd elements
-    skewed: set[Value]  # those of them whose rows start in shared memory as in the tensor
-    shifted: set[Value]  # those of them that are shifted boxes
+    skewed: set[Value]  # those whose rows keep their offsets in shared memory
+    shifted: set[Value]  # those that are shifted boxes
     eight_bits: set[Value]  # tiles of tensors of 8-bit floats, as they are loaded
     loaded: set[Value]  # tiles of any tensors, as they are loaded
-    computed_with: set[Value]  # what other ops than products read
-    multiplied: set[Value]  # results of products, and what is computed from these
-    tables: Mapping[Value, float]  # the bytes of the tables of which parameters are rows
+    computed_with: set[Value]  # values that ops other than products read
+    multiplied: set[Value]  # results of products, and values computed from these
+    tables: Mapping[Value, float]  # the bytes of the tables whose rows are parameters
 
     def operands(self, op: Matmul) -> Operands:
         """Describe the factors of a matmul."""
@@ -74,7 +74,7 @@ def exact_values(launch: Launch) -> set[Value]:
 
 
 def tiles_of(launch: Launch, has: Callable[[TensorType], bool]) -> set[Value]:
-    """Return the tensors of some kind, and their tiles as they are loaded."""
+    """Return the tensors of some kind, and their loaded tiles."""
     params = set(launch.body.params)
     found = {param for param in params if has(param.type)}
     for op in all_ops(launch.body.ops):
@@ -105,7 +105,7 @@ class Counter:
     facts: Facts
     taken: Mapping[Loop, Steps]
     given: Collection[Op]  # loads of which other blocks of the cluster copy their parts
-    outermost: Loop | None = None  # around the ops that are being counted
+    outermost: Loop | None = None  # the loops around the ops that are being counted
 
     def count(
         self,
@@ -184,7 +184,7 @@ def _count(
             account.load(size, run, source.type, in_loop, skewed=skewed, shifted=shifted)
         case TileIntegers():
             _count_integers(account, op, in_loop, reads)
-        case Source(operands=(table, indices)):  # rows by index, none of them more than once
+        case Source(operands=(table, indices)):  # rows by index, each at most once
             row = table.shape[1:]
             run = float(contiguous_run(op.result.shape[len(op.result.shape) - len(row) :], row))
             each, tile = float(indices.dtype.bytes), float(op.result.type.bytes)
@@ -201,7 +201,7 @@ def _count(
         case Cumulation():
             rows = size / op.result.shape[op.along]
             account.cumulate(size, rows, in_loop, _across(op.result, (op.along,)))
-        case Scan():  # and by what sums are rescaled
+        case Scan():  # and the factors that rescale sums
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
             if op.result.dtype.is_half and not op.operands[0].dtype.is_half:
@@ -262,7 +262,8 @@ def _count_integers(
     for number, (operand, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
         if number in op.formula.tables:
             picked = float(op.result.type.size * operand.dtype.bytes)
-            reads(operand, float(operand.type.bytes), float(operand.dtype.bytes), picked)
+            whole = min(float(operand.type.bytes), SECTOR * op.computed.size)
+            reads(operand, whole, float(operand.dtype.bytes), picked)
             account.load(float(op.result.type.size), 1.0, operand.type, in_loop)
             continue
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)

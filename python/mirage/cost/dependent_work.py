@@ -22,15 +22,15 @@ ROW = 150.0
 determine how warps share a tile: a warp has whole rows (or a thread whole columns)."""
 
 TURNED = 400.0
-"""The clocks of a product after a loop whose other factor is copied only then: all warps wait until
-it is in shared memory, with nothing else to do. (LoRA with 16 rows: 3.95 µs with the last product
-behind the loop, and 3.14 with its factor copied before the loop.)"""
+"""The clocks of a product after a loop whose other factor is copied only then: all warps wait idly
+until it is in shared memory. (LoRA with 16 rows: 3.95 µs with the last product behind the loop, and
+3.14 with its factor copied before the loop.)"""
 
 ODD, ODD_WAIT = 0.15, 2500.0
-"""Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded by
-itself or as part of a word, shifted, and written to shared memory by the threads that compute
-(matmul 4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of them, at
-which it asks for them (583x931x257 in two tilings; decoding with 4095 keys)."""
+"""Clocks of an SM for each element of a tile whose rows start at odd elements: it is loaded alone
+or as part of a word, shifted, and written to shared memory by the threads that compute (matmul
+4095^3: 0.19 with nothing hidden); and clocks that a thread waits for each 32 of these elements,
+when it requests them (583x931x257 in two tilings; decoding with 4095 keys)."""
 
 
 def dependent_clocks(
@@ -41,7 +41,7 @@ def dependent_clocks(
     barrier = where(kind.groups, target.ring_step, target.step + target.step_warp * f.warps)
     exchange = target.exchange + target.exchange_warp * f.warps
     row = where(kind.multiplies, exchange, ROW * target.chain)
-    gather = target.gather / (8.0 * threads)  # for each byte of sums, half of which are read
+    gather = target.gather / (8.0 * threads)  # per byte of sums, half of which are read
     once, step = f.clocks_once * target.chain, f.clocks_step * target.chain
     if not is_zero(f.exchanges_once):
         beside = where(looped | ~kind.multiplies, 1.0, EXCHANGE_ALONE)
@@ -52,8 +52,8 @@ def dependent_clocks(
     step = plus(plus(step, f.exchanges_step, exchange), f.sums_step, gather)
     step = plus(step, f.rows_step, row)
     once, step = _with_odd_rows(f, threads, once, step)
-    # loads are issued as many steps ahead as there are further stages; the first ones' latency
-    # counts by itself
+    # loads are issued as many steps ahead as there are further stages; the latency of the first
+    # ones counts separately
     steps = f.steps * (step + f.in_turn * barrier * looped)
     ahead = np.maximum(steps_ahead(f), 0.0)
     if not is_zero(f.odd_step):
@@ -71,9 +71,9 @@ def dependent_clocks(
 
 def _with_odd_rows(f: KernelFeatures, threads: Num, once: Num, step: Num) -> tuple[Num, Num]:
     """Return the clocks outside the loop and those of a step with those of rows that start at odd
-    elements. Threads wait for what they copy, and also for elements that go to registers: the
-    first ones of a block, for which it waits anyway, and those of each step, which are not asked
-    for ahead."""
+    elements. Threads wait for elements that they copy, and also for elements that go to registers:
+    the first ones of a block, for which it waits anyway, and those of each step, which are not
+    requested ahead."""
     if all(map(is_zero, (f.copied_once, f.copied_step, f.odd_once, f.odd_step))):
         return once, step
     copied = ODD_WAIT / (32.0 * threads)

@@ -1,6 +1,6 @@
-"""Copies to shared memory that begin before the work that needs them: those outside of loops, if as
-many blocks run at once when no two tiles share memory, and those of loops in which each step has a
-slot of its own."""
+"""Copies to shared memory that begin before the work that needs them: those outside of loops, if
+equally many blocks run at once without sharing of memory between tiles, and those of loops in which
+each step has its own slot."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mirage.cost.uniform import somewhere, where
 
 
 def late(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
-    """Return whether copies outside of loops begin only where what they copy is needed, because
-    fewer blocks would run at once if all began first."""
+    """Return whether copies outside of loops begin only where their data is needed, because fewer
+    blocks would run at once if all copies began first."""
     return o.together * (f.first + RESERVED) > target.shared_sm
 
 

@@ -118,15 +118,15 @@ def _features(
 def _with_threads(launch: Launch, compiled: Resources) -> Launch:
     """Return a launch with the warps that the compiler gave it."""
     schedule, warps = launch.schedule, compiled.threads // 32
-    # Beside warpgroups there is one warp that copies, or a group of four with it: without room
-    # for that the compiler had warps multiply.
+    # Beside warpgroups there is one warp that copies, or a group of four with it: if there was no
+    # room for that, the compiler let warps multiply.
     groups = schedule.warpgroups and warps > 4
     warps = (warps - 1) // 4 * 4 if groups else warps
     return replace(launch, schedule=replace(schedule, warps=warps, warpgroups=groups))
 
 
 def _of_params(launch: Launch, sizes: Mapping[Value, float]) -> dict[Value, float]:
-    """Return the numbers of operands as those of the block's parameters."""
+    """Convert the numbers of operands to those of the block's parameters."""
     params = zip(launch.body.params, launch.operands, strict=True)
     return {param: sizes[value] for param, value in params if value in sizes}
 

@@ -46,30 +46,31 @@ class KernelFeatures:
 
     blocks: Num = 1.0
     steps: Num = 1.0
-    uneven: Num = 1.0  # steps of the block that takes most of them, over those of all on average
+    uneven: Num = 1.0  # steps of the block with the most steps, over the average of all blocks
     runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
     in_turn: Num = 1.0  # consecutive loops with the same number of steps
     warps: Num = 4.0
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
     cluster: Num = 1.0  # blocks that copy tiles for each other
-    resident: Num = False  # whether blocks go on with another tile while they store one
+    resident: Num = False  # whether blocks continue with another tile while they store one
     apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
     shifted: Num = False  # whether loops begin before their tiles' first elements, for boxes
-    serial: Num = False  # whether groups take no turns where products depend on each other
+    serial: Num = False  # whether groups do not take turns where products depend on each other
     dram_read: Num = (
-        0.0  # each input byte once, what a kernel has just written (and L2 still holds) excepted
+        # each input byte once, except for bytes that a kernel has just written (and L2 still holds)
+        0.0
     )
     dram_write: Num = 0.0
     again_tensors: Num = 0.0  # bytes of the tensors of which a block reads its part more than once
     again_read: Num = 0.0  # bytes of all these readings except the first ones
     again_once: Num = 0.0  # bytes of these tensors that a block loads at once, beside its loops
-    pieces: Num = 0.0  # bytes of the sectors that are written in pieces, but for the first one
+    pieces: Num = 0.0  # bytes of the sectors that are written in pieces, except for the first piece
     load_once: Num = 0.0  # bytes, in units that account for partly used 32-byte sectors
     load_step: Num = 0.0
-    given_step: Num = 0.0  # of these and of the next, what other blocks of the cluster copy
+    given_step: Num = 0.0  # the part of these and of the next that other blocks of the cluster copy
     given_split_step: Num = 0.0
-    split_once: Num = 0.0  # bytes more that tiles take whose rows lie in two lines of a cache
+    split_once: Num = 0.0  # additional bytes of tiles whose rows are in two cache lines
     split_step: Num = 0.0
     odd_once: Num = 0.0  # elements of loads that go element by element, and through registers
     odd_step: Num = 0.0
@@ -77,7 +78,7 @@ class KernelFeatures:
     copied_step: Num = 0.0
     shared_once: Num = 0.0  # bytes of shared memory that stay for the whole block
     shared_step: Num = 0.0  # bytes of one pipeline stage
-    scratch: Num = 0.0  # bytes in which warps exchange values while those tiles are there
+    scratch: Num = 0.0  # bytes in which warps exchange values while those tiles exist
     mma_once: Num = 0.0  # flop, half-precision operands, padded to whole fragments
     mma_step: Num = 0.0
     mma32_once: Num = 0.0  # flop, f32 operands
@@ -92,14 +93,14 @@ class KernelFeatures:
     clocks_step: Num = 0.0
     exchanges_once: Num = 0.0  # reductions across the lanes and warps of the block
     exchanges_step: Num = 0.0
-    rows_once: Num = 0.0  # those for which no warp needs what another one has
+    rows_once: Num = 0.0  # those for which no warp needs values of another one
     rows_step: Num = 0.0
     sums_once: Num = 0.0  # bytes that warps which share a contraction exchange
     sums_step: Num = 0.0
     turned_once: Num = 0.0  # products behind a loop, of one factor computed and one copied there
     accumulators: Num = 0.0  # f32 elements held over the loop
     live: Num = 0.0  # elements of the largest computed tile
-    known: Known | None = None  # known of a written launch only
+    known: Known | None = None  # known only for a written launch
 
     @classmethod
     def only(cls, **given: Num) -> KernelFeatures:

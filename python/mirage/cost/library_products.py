@@ -2,7 +2,7 @@
 kernels that are found.
 
 A library chooses among tiles that it was tuned for, so no tiles are chosen here: a product takes
-its bytes or its work at a share of the chip's rates, whichever takes longer, and a time until both
+its bytes or its work at a share of the chip's rates, whichever takes longer, plus a time until both
 run at these rates. The share and that time are set from the products of f16 in
 ``benchmarks/results/h200_products.json``, of 16 to 4096 rows; f32 has the rate of ordinary
 multiplications, TF32 half of that of 16 bits, and numbers of 8 bits twice that.

@@ -33,7 +33,7 @@ def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:
         return Steps(float(loop.axis.extent))
     extents, extent = axis_extents(launch), loop.axis.extent
     mean = float(loop.steps.counts(extents, extent).mean())
-    # what one block skips because of its position, another one reads
+    # a tile that one block skips because of its position is read by another one
     share = mean / extent if loop.steps.readings else 1.0
     return Steps(mean, loop.steps.most(extents, extent) / mean, share)
 

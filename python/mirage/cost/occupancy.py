@@ -13,7 +13,7 @@ from mirage.cost.uniform import somewhere, uniform, where
 FEWEST_REGISTERS = 24
 """The fewest registers of a thread (setmaxnreg)."""
 RESERVED = 1024.0
-"""The bytes of shared memory that each block of an SM takes besides its own."""
+"""The bytes of shared memory that each block of an SM takes in addition to its own."""
 ACCUMULATORS_MAX = 128
 """The f32 values per thread that loops may accumulate."""
 ACCUMULATORS_OF_GROUPS = 144
@@ -26,7 +26,7 @@ class Occupancy:
     """The number of blocks that run at once; ``feasible`` says whether the limits of the target are
     kept."""
 
-    threads: Num  # of a block that compute
+    threads: Num  # the threads of a block that compute
     feasible: Num
     per_sm: Num  # blocks of the busiest SM, all waves together
     together: Num  # blocks of an SM at once
@@ -37,15 +37,15 @@ class Occupancy:
 def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
     groups = uniform(f.warpgroups)
     threads = 32.0 * f.warps
-    started = threads + where(groups, 128.0, 0.0)  # a group more, which copies
+    started = threads + where(groups, 128.0, 0.0)  # one more group, which copies
     registers = np.ceil(f.registers / 8.0) * 8.0
     held = registers * started
     if somewhere(groups):
-        # where that is too much, the group that copies gives most of its registers to the others
+        # if that is too much, the group that copies gives most of its registers to the others
         moved = registers * threads + FEWEST_REGISTERS * 128.0
         held = where(groups & (held > target.registers_sm), moved, held)
     shared = f.shared
-    # (a floor after a division is faster than what divides and rounds down, and equal for integers)
+    # (a floor after a division is faster than floor division, and equal for integers)
     by_memory = target.shared_sm / np.maximum(shared + RESERVED, 1.0)
     by_threads = np.minimum(target.threads_sm / started, target.registers_sm / held)
     resident = np.minimum(np.floor(np.minimum(by_memory, by_threads)), float(target.blocks_sm))

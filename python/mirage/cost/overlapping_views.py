@@ -1,9 +1,9 @@
 """Elements that a block reads twice, because two of its tensors are views that overlap.
 
 ``x[1:] - x[:-1]`` loads each element through two views. Both tiles of a block are loaded at the
-same step, so what they have in common comes from device memory once and from L2 the second time.
-What is in only one of the two tiles (the other block that reads it may run at any time) is counted
-for each view.
+same step, so their common elements come from device memory once and from L2 the second time.
+Elements that are in only one of the two tiles are counted for each view (the other block that reads
+them may run at any time).
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Num = Any
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a view begins in the tensor (which may be named by anything) that it is a block of."""
+    """Where a view begins in the tensor of which it is a block; the tensor may be identified by
+    anything."""
 
     whole: Hashable
     start: tuple[int, ...]

@@ -46,7 +46,7 @@ def features_in(
             found.append(features_of(op, hot, resources, once))
         view = op.renames or isinstance(op, Lookup) or (moves_elements(op) and op not in copies)
         if not view or not written.isdisjoint(op.operands):
-            written.update(op.results)  # a view of an input is not in a cache either
+            written.update(op.results)  # a view of an input is not in the cache either
     return found
 
 

@@ -15,15 +15,15 @@ from mirage.cost.target import Target
 from mirage.cost.uniform import is_zero, where
 
 HELD = 0.5
-"""The share of L2 up to which everything is still there when it is read again. The rest fills up
-until nothing is, at the whole of L2: what is read in turns evicts what is needed next. (LayerNorm
-of 2048 rows of 65,536 in 512 blocks, which have 268 MB under way: 259.7 µs, and 224 predicted if L2
-had them: the kernel that only reads takes as long as for twice its bytes.)"""
+"""The share of L2 up to which all data is still there when it is read again. Beyond that, less is,
+down to nothing for data of the size of L2: cyclic reads evict the data that is needed next.
+(LayerNorm of 2048 rows of 65,536 in 512 blocks, which have 268 MB under way: 259.7 µs, and 224
+predicted if L2 had them: the kernel that only reads takes as long as for twice its bytes.)"""
 
 
 def evicted(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
     """Return the bytes that come from device memory again. Blocks that run at once have their share
-    of the tensors under way, and each reads all of its part before it begins anew."""
+    of the tensors in flight, and each reads all of its part before it begins again."""
     if is_zero(f.again_read):
         return 0.0
     at_once = np.minimum(1.0, target.sms * o.together / f.blocks)
@@ -32,11 +32,11 @@ def evicted(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
 
 
 def behind_loop(f: KernelFeatures, target: Target) -> Num:
-    """Return the µs of a block in which it loads a tile again behind the loop that has read it, and
-    whatever else it loads there: its SM takes that in before anything can be stored, and nothing of
-    the block is beside it. (Softmax of 2048 rows of 65,536 in a loop and then whole, with one block
-    on an SM: 195.0 µs, 166 predicted without this, 198 with it; RMSNorm, which loads its gain
-    there as well, 217.7.)"""
+    """Return the µs in which a block loads a tile again after the loop that has read it, and
+    everything else that it loads there: its SM receives that before anything can be stored, and no
+    other work of the block overlaps with it. (Softmax of 2048 rows of 65,536 in a loop and then
+    whole, with one block on an SM: 195.0 µs, 166 predicted without this, 198 with it; RMSNorm,
+    which loads its gain there as well, 217.7.)"""
     if is_zero(f.again_once):
         return 0.0
     return where(f.again_once > 0, f.load_once / target.sm_bytes, 0.0)
@@ -44,7 +44,7 @@ def behind_loop(f: KernelFeatures, target: Target) -> Num:
 
 @dataclass
 class Readings:
-    """Which loops of a block have read which tensors so far, except those that are in L2 before.
+    """Which loops of a block have read which tensors so far, except tensors that L2 already holds.
     Loads of one tensor in the same loop, or outside of all, count once."""
 
     hot: Collection[Hashable] = ()

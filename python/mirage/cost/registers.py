@@ -29,8 +29,6 @@ from mirage.semantics.ugraph import (
 
 PER_MATMUL = 4.2
 PER_OPERAND = 1.53
-GATHERED_BYTES = 4.0
-"""The bytes spilled for each excess value if warps add the sums of other warps."""
 PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
 """The registers of a part of a product that is added to sums in f32."""
 MOST_WARPS = 32
@@ -45,7 +43,7 @@ MOST_MOVED = 240
 BESIDE_SUMS = 26
 """The registers of a warpgroup's thread besides the sums of running products, including
 descriptors. In 60 loops of up to 6 products, ptxas 13.0 accepts none that has fewer, except for one
-that only seems to have fewer; see ``besideSums`` in ``PipelineLoops.cpp``."""
+that only appears to have fewer; see ``besideSums`` in ``PipelineLoops.cpp``."""
 WIDEST = 256
 """The most columns of a warpgroup instruction; a thread holds half as many sums."""
 
@@ -55,8 +53,6 @@ class Registers:
     """The registers of a thread."""
 
     wanted: float
-    exchanged: float
-    """The f32 values that a thread adds at once if warps share a contraction."""
     limit: int
     """The limit above which a block of this number of threads could not start."""
 
@@ -68,9 +64,7 @@ class Registers:
     @property
     def spilled_bytes(self) -> float:
         """The bytes that a thread probably writes to local memory and reads back, once."""
-        return 8.0 * max(0.0, self.wanted - self.limit) + GATHERED_BYTES * max(
-            0.0, self.exchanged - self.limit
-        )
+        return 8.0 * max(0.0, self.wanted - self.limit)
 
     @property
     def spills(self) -> bool:
@@ -152,11 +146,10 @@ class RegisterEstimator(BlockAnalysis):
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
         limit = limit_of(self.launch.schedule, registers_sm)
-        return Registers(*self._needed, limit)
+        return Registers(self._wanted, limit)
 
     @cached_property
-    def _needed(self) -> tuple[float, float]:
-        """The registers that are wanted, and the values that are added at once."""
+    def _wanted(self) -> float:
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -170,18 +163,15 @@ class RegisterEstimator(BlockAnalysis):
             for x in op.operands
             if not self.loaded(x) and x not in self.kept
         ]
-        exchanged = [
-            self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
-        ]
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        return wanted, max(exchanged, default=0.0)
+        return wanted
 
     def chained(self) -> float:
         """Return the least registers that a thread holds between two products of a loop if a factor
         of one is computed from the other's result: both results and the loop's accumulators; or
-        products besides the sums that they are added to."""
+        products and the sums to which they are added."""
         between = [
             self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
             for op in self.matmuls
@@ -203,15 +193,15 @@ class RegisterEstimator(BlockAnalysis):
         return min(WIDEST, max(columns, default=0.0)) / 2
 
     def _beside_sums(self) -> float:
-        """Return the registers of the part of a product that is held besides the sums that it is
-        added to."""
+        """Return the registers of the part of a product that is held in addition to the sums to
+        which it is added."""
         promoted = (self._held(op.result) for op in self.matmuls if self.promoted(op))
         return min(PROMOTED, max(promoted, default=0.0))
 
     def takes_turns(self) -> bool:
         """Return whether the last products of a step run in parallel with the first ones of the
-        next (``deferProducts`` in ``PipelineLoops.cpp``), so that their factors are held for that
-        long: groups of warps then take turns."""
+        next (``deferProducts`` in ``PipelineLoops.cpp``), so that their factors are held that long:
+        groups of warps then take turns."""
         held = [
             self._held(x)
             for op in self.matmuls

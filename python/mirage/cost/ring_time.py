@@ -61,7 +61,7 @@ def turns_of_rings(f: KernelFeatures, o: Occupancy, busy: Num, memory: tuple[Num
     busy = busy + where(f.cluster > 1, CLUSTER_STEP, 0.0) * f.steps
     slots = np.maximum(f.stages - 1.0, 0.5)
     turns = (f.steps * wait + busy) / slots
-    # blocks that start together stay so as long as the first of them waits for its tiles
+    # blocks that start together stay together as long as the first of them waits for its tiles
     spare = np.clip(slots - (wait + step) / step, 0.0, 1.0)
     apart = APART * spare**2 * np.maximum(f.steps - TOGETHER, 0.0) * step * (o.waves <= 1)
     least = np.maximum(busy, f.steps * BOX_STEP)

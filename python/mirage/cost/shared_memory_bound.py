@@ -56,7 +56,7 @@ class SharedBytes:
     staged: int
     """The bytes of loaded tiles when most of them are alive."""
     total: int
-    """The bytes including the scratch memory that may be needed on top."""
+    """The bytes including the scratch memory that may be needed in addition."""
     first: int
     """The bytes, including scratch memory, if all tiles outside of loops are copied at the start:
     the compiler takes so much only where as many blocks run at once."""
@@ -69,7 +69,7 @@ def shared_bytes(launch: Launch) -> SharedBytes:
 
 
 def _matrix(value: Value) -> tuple[int, ...]:
-    """Return the shape without ones, or without leading ones if that is no matrix."""
+    """Return the shape without ones, or only without leading ones if that is not a matrix."""
     shape = value.shape
     wide = tuple(n for n in shape if n > 1)
     if len(wide) == 2:
@@ -147,7 +147,7 @@ class _Planner(BlockAnalysis):
         For all results that are boxes, in blocks that continue with another tile: two slots of a
         part each, at most :data:`STORE_BYTES` of its rows, or a whole tile if groups are beside
         each other. And the largest tile of the other results, which leave one after the other: a
-        tile in the result's type, on its way out or to threads that store rows.
+        tile in the result's type, for the store itself or on its way to threads that store rows.
         """
         parts = most = 0
         for output, value in zip(self.launch.body.outputs, self.launch.results, strict=True):
@@ -286,7 +286,7 @@ class _Planner(BlockAnalysis):
             rows, cols = self.padded(shape[0]), self._padded_columns(load, shape[1])
         is_skewed = load.result in self.skewed
         if is_skewed and shape is not None and shape[1] != load.result.shape[-1]:
-            rows, cols = cols, rows  # it is held as it is in memory
+            rows, cols = cols, rows  # it is held in the form that it has in memory
         row = cols * width
         swizzle = _target.shared_swizzle(rows, row)
         if is_skewed:
@@ -298,7 +298,7 @@ class _Planner(BlockAnalysis):
 
     @cached_property
     def skewed(self) -> set[Value]:
-        """The factors whose rows keep where they start in lines."""
+        """The factors whose rows keep their offsets within lines."""
         return skewed_factors(self)
 
     def _padded_columns(self, load: Load, extent: int) -> int:
@@ -326,14 +326,14 @@ class _Planner(BlockAnalysis):
 
     def _spread(self, extent: int) -> int:
         """Return the extent of a tile that no instruction reads: a power of two, or up to a quarter
-        more; or that of another tile that an instruction reads, if they are combined.
+        more. If the tile is combined with one that an instruction reads, it has the extent of that.
         """
         power = 1 << (extent - 1).bit_length()
         own = power if extent <= 128 * self.warps else round_up(extent, max(1, power // 8))
         return max(own, self.padded(extent)) if self.matmuls and extent > 1 else own
 
     def _exchange(self, value: Value) -> int:
-        """Return the bytes of a tile on its way from one layout to another."""
+        """Return the bytes of a tile during a change of layout."""
         wide = [n for n in value.shape if n > 1]
         if not wide:
             return 64

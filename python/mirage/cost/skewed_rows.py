@@ -1,4 +1,4 @@
-"""Factors of products that keep in shared memory where their rows start in lines of 16 bytes, so
+"""Factors of products whose rows keep their offsets within lines of 16 bytes in shared memory, so
 that rows at odd elements are copied ahead of a loop (``SkewedTiles.cpp``)."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def is_odd(type_: TensorType) -> bool:
 
 
 def may_skew(type_: TensorType, tile: Sequence[Num]) -> Num:
-    """Return where tiles of a tensor can keep the places at which its rows start: rows start at odd
-    elements, but tiles at lines."""
+    """Return where tiles of a tensor can keep the offsets of its rows: rows start at odd elements,
+    but tiles at lines."""
     fits: Num = np.asarray(is_odd(type_) and type_.dtype.bytes == 2)
     for n, size, stride in zip(type_.shape, tile, dense(type_.shape), strict=True):
         within = size * stride * type_.dtype.bytes % _target.LINE_BYTES
@@ -35,8 +35,8 @@ def may_skew(type_: TensorType, tile: Sequence[Num]) -> Num:
 def skewed_factors(block: BlockAnalysis) -> set[Value]:
     """Return the tiles of which only products read elements, and contract them along the tile's
     rows; and the factors that are their transposes."""
-    found: dict[Value, set[Value]] = {}  # the factors that are made of a tile
-    across: set[Value] = set()  # tiles that are contracted across rows, too
+    found: dict[Value, set[Value]] = {}  # the factors that are made from a tile
+    across: set[Value] = set()  # tiles that are also contracted across rows
     if block.launch.schedule.warpgroups:
         return set()
     for op in block.matmuls:

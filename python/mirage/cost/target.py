@@ -34,8 +34,9 @@ class Target:
     chip: str
     capability: tuple[int, int]  # compute capability
     abilities: frozenset[str]  # mechanisms that not all chips have
-    product: str  # words of the name under which the driver knows it
-    measured: bool  # whether rates and latencies are fitted to measurements; else from data sheets
+    product: str  # words in the driver's name for it
+    # whether rates and latencies are fitted to measurements; otherwise they are from data sheets
+    measured: bool
     sms: int
     dram_bytes: float  # streaming read, bytes per µs
     l2_bytes: float  # bytes per µs that all SMs together read from L2
@@ -61,8 +62,8 @@ class Target:
     clock: float  # clocks per µs
     chain: float  # factor on the latency of dependent instructions
     step: float  # clocks of one loop step besides its work (waiting, barrier, copy issue)
-    ring_step: float  # the same where one warp keeps a ring of tiles filled for the others
-    step_latency: float  # µs until what a loop step has asked for is there
+    ring_step: float  # the same if one warp keeps a ring of tiles filled for the others
+    step_latency: float  # µs until the data that a loop step requested arrives
     step_warp: float  # more of them for each warp
     exchange: float  # clocks of a reduction across the lanes and warps of a block
     exchange_warp: float  # more of them for each warp
@@ -70,13 +71,19 @@ class Target:
     combine: float  # extra time of a dependent kernel
     block_start: float  # µs between the starts of two blocks of four warps on one SM
     flight: float  # bytes in flight per SM that sustain 0.7 of DRAM's bandwidth
-    alone: float  # µs more of a block that multiplies without a loop: nothing is loaded meanwhile
+    # additional µs of a block that multiplies without a loop: nothing is loaded meanwhile
+    alone: float
     spill_bytes: float  # bytes per µs that all SMs together spill and read back
 
     @property
     def has_warpgroups(self) -> bool:
         """Whether groups of four warps can multiply tiles in shared memory."""
         return "warpgroup_mma" in self.abilities
+
+    @property
+    def starts_early(self) -> bool:
+        """Whether a kernel may start before the one that it depends on has ended."""
+        return "dependent_launch" in self.abilities
 
     @property
     def flight_total(self) -> float:

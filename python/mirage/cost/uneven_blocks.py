@@ -11,14 +11,14 @@ from mirage.cost.target import Target
 from mirage.cost.uniform import somewhere, where
 
 BEYOND = 0.5
-"""The share of what lanes compute on an SM with more blocks than others that its loads do not hide,
+"""The share of the lanes' work, on an SM with more blocks than others, that its loads do not hide,
 as in a single block. (A normalized row times 4096 x 6144, multiplied in f32 without tensor cores:
 192 blocks of 32 columns on 132 SMs take 16.5 to 17.8 µs, 96 of 64 columns 14.4.)"""
 
 
 def tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Num) -> Num:
     """Return the µs by which the last wave, if it is not full, exceeds its share of memory time:
-    its blocks cannot be faster than one block is. The more waves of blocks that threads load were
+    its blocks cannot be faster than a single block. The more waves of blocks that threads load were
     full, the further blocks have drifted apart, and the earlier those of the last wave start
     (products of warpgroups take equally long in all blocks)."""
     resident = target.sms * o.together
@@ -31,8 +31,8 @@ def tail(f: KernelFeatures, target: Target, o: Occupancy, memory: Num, chain: Nu
 
 def crowded(f: KernelFeatures, target: Target, o: Occupancy, lanes: Num) -> Num:
     """Return the µs by which the SMs that have more blocks than others end later, if all blocks run
-    a loop at once: of what the ``lanes`` compute there beyond the average, for so many µs of each
-    block, loads hide half."""
+    a loop at once: ``lanes`` are the µs of each block's computation, and loads hide half of what
+    exceeds the average."""
     loops = (o.waves <= 1) & (np.asarray(f.steps) > 1)
     if not somewhere(loops):
         return 0.0
@@ -42,7 +42,7 @@ def crowded(f: KernelFeatures, target: Target, o: Occupancy, lanes: Num) -> Num:
 
 def thin(f: KernelFeatures, target: Target, o: Occupancy, dram: Num) -> Num:
     """Return the additional µs of device memory if only a few SMs have one more block than the
-    others: once those are done, less is in flight."""
+    others: once the others are done, less is in flight."""
     rest = f.blocks - np.floor(f.blocks / target.sms) * target.sms
     fewer = (f.blocks > target.sms) & (o.per_sm <= 3) & (rest > 0) & (f.steps > 1)
     if not somewhere(fewer):

@@ -100,7 +100,7 @@ def _reasons_of(op: Matmul, analysis: BlockAnalysis, shifted: Collection[Load]) 
             if not fits(load.operands[0].type, load.result.shape):
                 yield f"tiles that are boxes, got {load.result.shape} of {load.operands[0].type}"
         elif factor is right and not fills_ring(analysis.source(factor)):
-            # What is computed comes from registers, on the left only.
+            # A computed factor comes from registers, and only a left factor can.
             yield "a right factor that is loaded and not changed"
 
 

@@ -72,7 +72,7 @@ def chain_costs(
         registers = first.m * first.n / (32 * a.m * a.n)
         for b, cost_b in grid_costs(second, warps):
             stays = (a.m, a.n, 1) == (b.m, b.k, b.n) and a.k == 1
-            # sums of what warps share can go to any warp
+            # shared sums can go to any warp
             move = 0.0 if stays or a.k > 1 else _target.exchange_cost(2 * registers)
             # work on each value in between, more where warps hold copies
             between = 4 * registers + (EXCHANGE if a.n > 1 else 0.0)

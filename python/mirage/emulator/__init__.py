@@ -17,9 +17,9 @@ Needs NumPy and ml_dtypes only: neither the compiler, nor torch, nor a GPU.
 Arguments, one for each parameter of the entry, in order:
 
 * a NumPy array (float16/32/64, ml_dtypes.bfloat16, float8, integers, bool), passed as a global
-  pointer to its first element and written in place. Every array is an allocation of its own:
-  an access outside the memory that its elements span is an error. The same array (or views of one
-  base) passed twice is one allocation.
+  pointer to its first element and written in place. Every array is a separate allocation: an access
+  outside the memory that its elements span is an error. The same array (or views of one base)
+  passed twice is one allocation.
 * ``Uninitialised(array)``: the same, filled with NaN poison first; reading an element before the
   kernel wrote it is an error.
 * ``Dependent(array)``: an array that the previous grid of a programmatic dependent launch writes;
@@ -30,7 +30,7 @@ Arguments, one for each parameter of the entry, in order:
 * ``bytes`` for any other by-value aggregate.
 
 Checks (``checks=True``) raise a subclass of ``EmulatorError`` that names the instruction, block,
-warp, lane, address and, where ``.loc`` is there, the source location:
+warp, lane, address and, if there is a ``.loc``, the source location:
 
 * PtxSyntaxError, UnknownInstructionError: malformed PTX; PTX outside the subset
 * LaunchError: arguments, sizes, limits

@@ -148,9 +148,9 @@ class Program:
 
 
 def spins(body: Sequence[Instruction], compiled: Sequence[Compiled]) -> bool:
-    """Return whether a loop only loads and computes, each iteration from memory alone: no iteration
-    reads a register that the previous one wrote, so iterations are alike until another warp changes
-    memory."""
+    """Return whether a loop only loads and computes, and each iteration depends only on memory: no
+    iteration reads a register that the previous one wrote, so all iterations are equal until
+    another warp changes memory."""
     loads = ("load-global", "load-shared", "load-generic")
     if not any(c.kind in loads for c in compiled):
         return False
@@ -159,7 +159,7 @@ def spins(body: Sequence[Instruction], compiled: Sequence[Compiled]) -> bool:
     if any(c.kind.startswith(("store", "atomic", "synchronise")) for c in compiled):
         return False
     written: set[Register] = set()
-    early: set[Register] = set()  # read before this turn has written them
+    early: set[Register] = set()  # read before this iteration has written them
     defined: set[Register] = set()
     for instruction in body:
         read = {*instruction.uses, *(source for source, _ in instruction.copies)}

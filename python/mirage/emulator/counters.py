@@ -11,11 +11,11 @@ class Counters:
     """Counters of one launch. Instructions are warp-instructions unless said otherwise.
 
     `global_sectors` are 32-byte sectors that a warp's accesses touch, `global_bytes` the bytes that
-    the lanes asked for: bytes / (32 * sectors) is the coalescing efficiency.
-    `shared_wavefronts` is the number of passes that shared accesses take, `bank_conflicts` how many
-    of them exceed the minimum for the bytes moved. `tensor_core_ops` are multiply-adds.
-    `declared_registers` are those of each type that PTX declares, `live_registers` the most 32-bit
-    ones of a thread that hold values at a time.
+    the lanes requested: bytes / (32 * sectors) is the coalescing efficiency. `shared_wavefronts` is
+    the number of passes that shared accesses take, `bank_conflicts` how many of them exceed the
+    minimum for the bytes moved. `tensor_core_ops` are multiply-adds. `declared_registers` are those
+    of each type that PTX declares, `live_registers` the most 32-bit ones of a thread that hold
+    values at a time.
     """
 
     kernel: str = ""

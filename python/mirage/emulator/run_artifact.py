@@ -99,7 +99,7 @@ def random_inputs(specs: Sequence[TensorSpec], seed: int = 0) -> list[Array]:
 def _buffers(
     manifest: Manifest, inputs: Sequence[Array]
 ) -> tuple[dict[tuple[str, int], Array], dict[tuple[str, int], Uninitialised]]:
-    """Return all tensors by kind and number, and those of them that nothing has written yet. Raises
+    """Return all tensors by kind and number, and those that nothing has written yet. Raises
     LaunchError if inputs have other shapes."""
     buffers: dict[tuple[str, int], Array] = {}
     fresh: dict[tuple[str, int], Uninitialised] = {}
@@ -134,8 +134,8 @@ def run_artifact(
     """Return the outputs of the artifact for `inputs` (with shapes of the manifest; converted to
     its element types and strides).
 
-    Every intermediate buffer is an allocation of its own that starts uninitialised, even where the
-    workspace lets them share memory. Raises LaunchError if inputs do not match or an output is not
+    Every intermediate buffer is a separate allocation that starts uninitialised, even if buffers
+    share memory in the workspace. Raises LaunchError if inputs do not match or an output is not
     written completely, and the errors of the checks.
     """
     manifest = artifact.manifest
@@ -182,7 +182,8 @@ def run_artifact(
 
 def early_kernels(artifact: Artifact) -> frozenset[str]:
     """Return the kernels that let the next one start before they wait for those before them. The
-    first kernel may not, as it follows unknown ones, nor one whose successor works beside it."""
+    first kernel may not, because it follows unknown ones; neither may a kernel whose successor runs
+    at the same time."""
     kernels = artifact.manifest.kernels
     after = (*kernels[1:], None)
     late = {
@@ -243,7 +244,7 @@ def _argument(
         return tensor_map(memory_of(buffers[key])[given.offset :], given.map)
     if not given.offset:
         array = buffers[key]
-        # an array of rank 0 would be taken for a scalar
+        # an array of rank 0 would be treated as a scalar
         return fresh.get(key, array if array.ndim else array.reshape(1))
     part = memory_of(buffers[key])[given.offset :]
     argument = fresh.get(key)

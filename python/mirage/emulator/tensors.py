@@ -33,7 +33,7 @@ def run_on_tensors(
     for number, (spec, x) in enumerate(zip(specs, inputs, strict=True)):
         name = f" ({spec.name})" if spec.name else ""
         TensorCheck(spec, f"input {number}{name}").check_kind(x)
-    # Integers as they are: not all of 64 bits are floats.
+    # Integers are not converted: floats do not represent all 64-bit integers.
     given = [x.detach() if not x.is_floating_point() else x.detach().double() for x in inputs]
     arrays, counted = [x.numpy() for x in given], counters is not None
     run = run_artifact(artifact, arrays, checks=checks, stats=counted)
@@ -48,7 +48,7 @@ def run_on_tensors(
 
 
 def _tensor(array: Array) -> torch.Tensor:
-    """Return floats as f64, and integers as they are."""
+    """Return floats as f64, and integers unchanged."""
     import torch
 
     return torch.from_numpy(array.copy() if array.dtype.kind in "bi" else array.astype("float64"))

@@ -65,7 +65,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
         self._outputs: list[tuple[Tile, TileMap, tuple[int, ...], object]] = []
         self._results: tuple[Value, ...] = ()
 
-    # ---- in and out
+    # ---- loads and stores
 
     def new_input(self, dtensor: Tensor, imap: Split = (), fmap: int | None = None) -> Tile:
         """Return this block's tile of ``dtensor`` (an input iterator).
@@ -285,7 +285,7 @@ class BlockGraphBuilder(GraphOps[Tile]):
         self._phase[value] = phase
         return Tile(self, value, user_location())
 
-    # ---- the whole
+    # ---- the whole graph
 
     def launch(self, inputs: Sequence[Tensor]) -> Launch:
         """Return the kernel applied to ``inputs``, in that order; called by

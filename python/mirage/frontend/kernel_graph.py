@@ -230,7 +230,7 @@ class GraphBuilder(GraphOps[Tensor]):
         self._record(launch, location)
         return tuple(Tensor(self, value, location) for value in launch.results)
 
-    # ---- the whole
+    # ---- the whole program
 
     def build(self) -> KernelGraph:
         """Return the program as data. Raises :class:`InvalidGraphError`."""
@@ -283,8 +283,8 @@ class GraphBuilder(GraphOps[Tensor]):
         return program.superoptimize(**options)
 
     def compile(self, **options: object) -> Optimized:
-        """Compile the graph as it is; every op must be a customized kernel. Options are those of
-        :meth:`superoptimize`.
+        """Compile the graph without a search; every op must be a customized kernel. Options are
+        those of :meth:`superoptimize`.
         """
 
         return self.program().compile(**options)

@@ -25,7 +25,7 @@ class Parameter:
     seen."""
 
     index: int  # position among the graph's inputs
-    name: str  # as in ``module.state_dict()``; of a constant the name that the program gives it
+    name: str  # as in ``module.state_dict()``; for a constant, its name in the program
     data: object
     trained: bool = True
     """Whether it may hold any values (an ``nn.Parameter``); the contents of a buffer or constant
@@ -56,11 +56,11 @@ class Program:
     structure of its results.
 
     ``results`` gives each result's place among the graph's outputs, or its value if it is not a
-    tensor; without ``results``, the outputs are the results. ``keys`` says where each result stands
-    in the returned structure (``['loss']``, ``[0]``; empty: not known). ``unread`` names bound
-    tensors that no result depends on. ``updates`` are inputs of the graph that the program writes
-    to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs that carry
-    tensors of types that kernels do not have to those types.
+    tensor; without ``results``, the outputs are the results. ``keys`` gives the place of each
+    result in the returned structure (``['loss']``, ``[0]``; empty: not known). ``unread`` names
+    bound tensors that no result depends on. ``updates`` are inputs of the graph that the program
+    writes to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs
+    that carry tensors of types that kernels do not have to those types.
     """
 
     graph: KernelGraph

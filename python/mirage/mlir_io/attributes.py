@@ -56,7 +56,7 @@ class IntegerCodec(Codec):
 
 
 class FlagCodec(Codec):
-    """A unit attribute, which is there or not."""
+    """A unit attribute, which is present or absent."""
 
     def read(self, attribute: ir.Attribute) -> bool:
         return isinstance(attribute, ir.UnitAttr)
@@ -76,11 +76,11 @@ class FloatCodec(Codec):
 
 
 EXACT = "exact"
-"""The attribute of a constant whose number is not the one that its double is read as."""
+"""The attribute of a constant whose number differs from the one as which its double is read."""
 
 
 SEEN_AS = "seen_as"
-"""The attribute of a call that sees operands in other types than theirs."""
+"""The attribute of a call that sees operands in types other than their own."""
 
 
 def fraction(text: str) -> Fraction | None:

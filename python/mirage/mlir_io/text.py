@@ -13,7 +13,7 @@ from mirage.mlir_io.writer import write_graph
 from mirage.semantics.ugraph import KernelGraph, Op
 
 _DIALECTS = ("kernel", "block")
-"""What the ops of µGraphs belong to. A context that loads everything takes 3 ms more."""
+"""The dialects of the ops of µGraphs. A context that loads everything takes 3 ms more."""
 
 
 class MalformedTextError(MirageError, ValueError):

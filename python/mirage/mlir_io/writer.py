@@ -89,7 +89,7 @@ class _Writer:
     @contextmanager
     def _isolated(self, arguments: tuple[Value, ...], block: ir.Block) -> Generator[None]:
         """Continue inside of ``block``, where only its arguments are known: there, a value may
-        stand for itself.
+        represent itself.
         """
         outside = self.values
         self.values = dict(zip(arguments, block.arguments, strict=True))
@@ -145,7 +145,7 @@ class _Writer:
     def _plain(self, op: Op) -> ir.Operation:
         row, level = row_of(type(op)), "block" if self.in_block else "kernel"
         context = ir.Context.current
-        assert context is not None  # that of the module that is written
+        assert context is not None  # the location of the module that is written
         if row is None or not context.is_registered_operation(f"{level}.{row.mnemonic}"):
             raise GraphIOError(
                 f"expected an op that the {level} dialect has, got {type(op).__name__}"

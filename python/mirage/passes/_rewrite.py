@@ -25,9 +25,9 @@ def rewrite_graphs(
     """Apply ``stage`` to each graph of ``module``, whose form must be one of ``before`` and becomes
     ``after``.
 
-    None in ``before`` stands for a graph without a form, as ``after`` for leaving the form as it
-    is. A graph with a dynamic size keeps it; kernels whose rows depend on each other are refused.
-    Errors are :class:`PassError` at the graph."""
+    None in ``before`` stands for a graph without a form, and in ``after`` it leaves the form
+    unchanged. A graph with a dynamic size keeps it; kernels whose rows depend on each other are
+    refused. Errors are :class:`PassError` at the graph."""
     from mirage import ir
     from mirage.mlir_io import graphs_of, read_graph, write_graph
     from mirage.mlir_io.attributes import write_dynamic

@@ -1,4 +1,4 @@
-"""`mirage-select`: of each set of alternatives the cheapest candidate."""
+"""`mirage-select`: the cheapest candidate of each set of alternatives."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ PROTOCOL = 1
 
 def main() -> None:
     """Serve requests until the client closes the connection."""
-    # An interrupt ends the worker without a traceback; the client says what happened.
+    # An interrupt ends the worker without a traceback; the client reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     keep_spare_memory()
     channel = socket.socket(fileno=os.dup(0))

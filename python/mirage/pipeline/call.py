@@ -70,7 +70,7 @@ class NotCompiledError(MirageError):
 
 
 class Runner:
-    """An optimized program on tensors; what calls need is looked up once."""
+    """Runs an optimized program on tensors; everything that calls need is looked up once."""
 
     def __init__(self, program: Program, graph: KernelGraph, steps: Sequence[Step]) -> None:
         """Raises :class:`NotCompiledError`."""
@@ -103,7 +103,7 @@ class Runner:
                 lambda part, given, follows: launch(part, self.parts[part], given, follows),
                 write=write,
             )
-        except AttributeError:  # looked for only then: calls are to take little time
+        except AttributeError:  # checked only then, since calls must be fast
             _need_tensors(program, arguments)
             raise
         return program.returned(outputs, seen_as)
@@ -144,8 +144,8 @@ def sized_emulator(plan: SizedPlan) -> SizedLauncher:
 
 
 class SizedRunner:
-    """The result for a class of sizes, run on tensors. What calls need is looked up once for each
-    size."""
+    """Runs the result for a class of sizes on tensors; everything that calls need is looked up once
+    for each size."""
 
     def __init__(self, program: Program, plan: SizedPlan) -> None:
         self.program, self.plan = program, plan
@@ -214,7 +214,7 @@ def _arguments(
         for i in range(len(program.graph.inputs))
     ]
     for place, dtype in program.carriers.items():
-        if place not in weights:  # those are carried already
+        if place not in weights:  # those have carriers already
             found[place] = _carried(found[place], dtype, program.graph.inputs[place])
     return found
 

@@ -70,7 +70,7 @@ class Chooser:
 
     def _instead(self, verified: KernelGraph, compiled: bool) -> Iterator[tuple[KernelGraph, str]]:
         """Yield the alternatives to the candidates, in the order in which they are tried."""
-        if compiled:  # kernels are wrong: parts whose kernels are right keep them
+        if compiled:  # kernels are wrong: parts whose kernels are right keep theirs
             yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
         own = decompose(self.whole, stable=True)
         if self.compiler.has_time_for(kernels_of(own)):

@@ -45,7 +45,7 @@ class Deadline:
         return 1.0 if self._pace is None else self._pace.rate
 
     def portion(self, part: float, but: float = 0.0) -> Deadline:
-        """Return a deadline for a share of the time left, minus ``but`` seconds."""
+        """Return a deadline for a share of the remaining time, minus ``but`` seconds."""
         return Deadline(part * max(0.0, self.left - but), self)
 
     def at_most(self, seconds: float) -> Deadline:

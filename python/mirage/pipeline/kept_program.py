@@ -201,7 +201,7 @@ class _Restorer:
         first, *others = kept.finalists
         chosen = self._finalist(first)
         if options.check_kernels and run:
-            until = Deadline(CHECKED * options.budget)  # for those that there was no time for
+            until = Deadline(CHECKED * options.budget)  # for those for which there was no time
             checker = Checker(self.program, options.chip, options.use_cache, until)
             chosen = checker.check(chosen, first.checks or ())
             if failed(chosen.checks or ()):

@@ -1,4 +1,4 @@
-"""How fast an optimization goes on when other programs use the processors too.
+"""The rate at which an optimization proceeds while other programs use the processors, too.
 
 A budget is stated for processors that are otherwise idle. On a busy machine, the same seconds by
 the clock are fewer seconds of work, so less is found. Therefore the time for which processes wait
@@ -16,7 +16,7 @@ import time
 MOST = 3.0
 """The most seconds by the clock for a second of the budget."""
 OFTEN = 0.25
-"""The least seconds between two looks at the processes."""
+"""The least seconds between two examinations of the processes."""
 LATELY = 4.0
 """The seconds over which the current rate is an average."""
 
@@ -76,7 +76,7 @@ def times(path: str) -> tuple[float, float] | None:
 
 def counted(passed: float, ran: float, waited: float, processors: int) -> float:
     """Return the share of the ``passed`` seconds that counts if processes together ran and waited
-    for so many seconds: with idle processors they would have run for as many of these as there are
+    for so many seconds: on idle processors they would have run for this time, up to the number of
     processors."""
     wanted = min(ran + waited, passed * processors)
     lost = max(0.0, wanted - ran) / max(passed, wanted)

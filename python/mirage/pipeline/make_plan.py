@@ -61,8 +61,8 @@ def plan_of_pieces(
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of a program, its plan, and, for each tensor, the inputs whose memory it may lie
-    in."""
+    """The pieces of a program, its plan, and, for each tensor, the inputs whose memory it may
+    share."""
 
     pieces: tuple[External | KernelGraph, ...]
     plan: Plan
@@ -202,7 +202,7 @@ class _InPlace:
         return False
 
     def _note(self, step: Step) -> None:
-        """Record where the results of a step may lie."""
+        """Record the memory that the results of a step may share."""
         if isinstance(step, Launch):
             self.roots.update(dict.fromkeys(step.results, frozenset[int]()))
             first = len(step.results) - len(step.updates)
@@ -232,7 +232,7 @@ class _InPlace:
 
 
 def may_view(op: str) -> bool:
-    """Return whether results of an op may lie in the memory of its operands."""
+    """Return whether results of an op may share the memory of its operands."""
     from torch._C import DispatchKey
 
     function = overload_of(op)

@@ -60,7 +60,8 @@ def fastest(
     clock: Callable[[], float] = time.monotonic,
 ) -> Measured:
     """Time every finalist on inputs like ``tensors``, with the calls of PyTorch in it,
-    and choose the fastest. No round begins after so many ``seconds``, but for the first.
+    and choose the fastest. After this many ``seconds`` no further round begins, but there is at
+    least one.
 
     Raises :class:`~mirage.runtime.errors.NoGpuError`, :class:`NothingToMeasureError` and
     :class:`~mirage.runtime.errors.CallError` if the tensors do not match the program's inputs.
@@ -129,7 +130,7 @@ def _call(run: Runner) -> Call:
 
 
 def _on_device_of(tensors: Sequence[torch.Tensor], program: Program) -> Program:
-    """Return the program with the tensors that it holds where its inputs are."""
+    """Return the program with the tensors that it holds on the device of its inputs."""
     if not tensors:
         return program
     device = tensors[0].device

@@ -154,7 +154,7 @@ class Optimization:
         return verified
 
     def _tell_what_is_left(self) -> None:
-        """Say what there was no time for."""
+        """Report the work for which there was no time."""
         parts = self.parts.solved.values()
         late = [part for part in parts if part.late]
         if late and self.deadline.reason != INTERRUPTED:
@@ -167,7 +167,7 @@ class Optimization:
 
     def _with_calls(self, verified: KernelGraph) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
         """Return the program with calls of PyTorch where these are predicted to be faster and the
-        options allow it, and what is left to them."""
+        options allow it, and the parts that are left to them."""
         wanted, target = self.options.pytorch_where_faster, self.compiler.target
         left: tuple[LeftPart, ...] = ()
         if wanted:

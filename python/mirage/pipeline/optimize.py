@@ -74,7 +74,7 @@ def _as_program(source: Source) -> Program:
         return source
     if isinstance(source, KernelGraph):
         return Program(source)
-    program = getattr(source, "program", None)  # of a builder a method, of an import an attribute
+    program = getattr(source, "program", None)  # a method of a builder, an attribute of an import
     found = program() if callable(program) else program
     if not isinstance(found, Program):
         raise GraphTypeError(

@@ -129,7 +129,7 @@ class OptimizeOptions:
     )
 
     def __post_init__(self) -> None:
-        chip = vars(self)["chip"]  # whatever the caller gave
+        chip = vars(self)["chip"]  # for any type that the caller gave
         if not isinstance(chip, str):
             raise OptionError(f"expected the name of a chip, got {chip!r}")
         object.__setattr__(self, "chip", name_in_table(chip))
@@ -185,7 +185,7 @@ class OptimizeOptions:
     def identity(self, *which: Matters) -> dict[str, Any]:
         """Return the influential options as plain data that is equal for equivalent options: the
         chip as its row of the table, bounds with their defaults. Raises ``TypeError`` for a field
-        that does not declare what it matters for."""
+        that does not declare the stages that it influences."""
         found: dict[str, Any] = {}
         for option in fields(self):
             matters = option.metadata.get("matters")

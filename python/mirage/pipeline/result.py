@@ -95,9 +95,9 @@ class LeftPart:
 
 @dataclass(frozen=True)
 class OutOfTime:
-    """What was left to do when a ``budget`` of seconds was used up: of a number of different
-    ``parts``, so many ``fell_back`` to what they are without a search of all of their ops, and so
-    many others are ``unfinished``."""
+    """The work that was left when a ``budget`` of seconds was used up: of the different ``parts``,
+    ``fell_back`` is the number of those that have no result of a search of all of their ops, and
+    ``unfinished`` the number of others that were not finished."""
 
     budget: float
     parts: int
@@ -128,7 +128,7 @@ class Report:
     left: tuple[LeftPart, ...] = ()
     """The parts that are left to PyTorch; the prediction does not count their calls."""
     out_of_time: OutOfTime | None = None
-    """What was left to do when the time ran out; None if it sufficed."""
+    """The work that was left when the time ran out; None if it sufficed."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -189,7 +189,7 @@ class Optimized:
     @property
     def kernels(self) -> int:
         """The number of kernels that a call launches; if nothing is compiled, that of the chosen
-        ones, to which those of single ops are added."""
+        kernels plus those of single ops."""
         if any(step.compiled is not None for step in self.steps):
             return sum(len(artifact.manifest.kernels) for artifact in self.artifacts)
         return len(list(launches(self.graph.ops)))

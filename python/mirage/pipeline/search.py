@@ -109,7 +109,7 @@ def search_part(
             return planner, result
         kernels = _overflowing(result)
         if not kernels or result.report.stop is StopReason.BUDGET:
-            break  # what is left of the time is for kernels that cannot overflow
+            break  # the remaining time is for kernels that cannot overflow
         result = planner.again(kernels, _FIRST * left)
     left = end - time.perf_counter()
     if left > 0.0 and _overflows(result):
@@ -145,7 +145,7 @@ def side_by_side(reference: KernelGraph, result: SearchResult) -> Alternatives:
 
 
 def _holds(candidate: Candidate, result: SearchResult) -> Holds:
-    """Return which values the candidate's tensors hold, by the numbers of values."""
+    """Return the values that the candidate's tensors hold, as numbers of values."""
     values = () if result.program is None else result_values(result.program)
     numbers = {v: i for i, v in enumerate(values)}
     ops = enumerate(candidate.graph.ops)

@@ -18,7 +18,7 @@ from mirage.transforms.streams_first import with_streams_first
 def ranking(op: Alternatives, target: Target) -> list[tuple[float, int]]:
     """Return ``(predicted µs, position)`` of the candidates that can be compiled, cheapest
     first."""
-    first = original(op)  # equal parts are looked at once
+    first = original(op)  # equal parts are examined once
     known = _RANKED.get(first)
     if known is not None and known[0] is target:
         return list(known[1])
@@ -56,8 +56,8 @@ def select_cheapest(graph: KernelGraph, target: Target, skip: int = 0) -> tuple[
 
 
 def compilable(graph: KernelGraph, target: Target) -> KernelGraph:
-    """Return chosen kernels as they are compiled: with their lookups, in the order in which they
-    run."""
+    """Return chosen kernels in the form that is compiled: with their lookups, in the order in which
+    they run."""
     return with_streams_first(fused(with_copied_rows(graph, target)))
 
 

@@ -23,10 +23,10 @@ def shortlist(
     """Return the form ``candidates`` with the ``count`` candidates of each part that are most worth
     verifying, and their previous positions.
 
-    The predicted time of the stable form counts, and variety: of candidates with the same grids,
-    loops and schedules (they differ in the order of a few ops), only the first two come before
-    others. ``exponentials`` are those that :func:`stabilize_candidates` found in each candidate; if
-    they are missing, they are determined again."""
+    The criteria are the predicted time of the stable form, and variety: of candidates with the same
+    grids, loops and schedules (they differ in the order of a few ops), only the first two come
+    before others. ``exponentials`` are those that :func:`stabilize_candidates` found in each
+    candidate; if they are missing, they are determined again."""
     kept: list[tuple[int, ...]] = []
     if exponentials is None:
         _, exponentials = stabilize_candidates(graph)

@@ -27,7 +27,7 @@ from mirage.runtime.errors import ArgumentCountError, ArgumentSizeError, Argumen
 from mirage.runtime.launching.by_size import SizedExecutable, SizeTable, write_sizes
 from mirage.runtime.serialization.artifact import Artifact
 from mirage.runtime.serialization.sizes import common_size
-from mirage.verify.independent_rows import computed_from
+from mirage.verify.other_rows import computed_from
 
 if TYPE_CHECKING:
     import torch
@@ -81,7 +81,7 @@ class OptimizedSizes:
 
     @property
     def is_one_artifact(self) -> bool:
-        """Whether no class has anything besides kernels."""
+        """Whether all classes consist of kernels only."""
         return all(c.optimized.is_one_artifact for c in self.classes)
 
     @property
@@ -236,8 +236,8 @@ def with_splits(
 
 
 def _order(source: SizedSource, optimized: Optimized) -> Sequence[int]:
-    """Return the numbers of the finalists in the order in which they are tried: what was measured
-    at the largest size decides, or else what is predicted at all sizes."""
+    """Return the numbers of the finalists in the order in which they are tried: by measurements at
+    the largest size if there are any, otherwise by predictions at all sizes."""
     numbers = range(len(optimized.finalists))
     if optimized.report.measured is not None or not computed_from(optimized.graph, source.inputs):
         return numbers

@@ -22,7 +22,8 @@ from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
-from mirage.verify.independent_rows import computed_from, why_rows_depend
+from mirage.verify.independent_rows import why_rows_depend
+from mirage.verify.other_rows import computed_from
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled
@@ -106,8 +107,8 @@ def planned(
 
 
 def _check_rows(graph: KernelGraph, source: SizedSource) -> None:
-    """Check that the chosen kernels treat rows alike, where lookups are tensors that they load:
-    what has no rows is the same for all rows, and exact arithmetic is that of calls."""
+    """Check that the chosen kernels treat all rows in the same way. Lookups are tensors that they
+    load: without rows they are the same for all rows, and calls do the exact arithmetic."""
     graph = loaded(graph)
     rows = _Rows(source, graph)
     for piece in partition(graph):

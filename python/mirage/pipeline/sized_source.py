@@ -6,8 +6,8 @@ other (:mod:`mirage.verify.independent_rows`). This is checked for each part bet
 are made at the actual size, so any call is allowed as long as its arguments are known there: they
 are those of the same call of the program at another size, in proportion.
 
-Ops that make rows out of something that has none (positions along them, one row repeated) and ops
-that look rows up become calls, so a part has its rows from its inputs.
+Ops that make rows from something that has none (positions along them, one row repeated) and ops
+that look rows up become calls, so the rows of a part come from its inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, Value, 
 from mirage.transforms.computed_integers import places
 from mirage.transforms.partition.calls import calls_of, filled
 from mirage.transforms.partition.partition import Part, partition
-from mirage.verify.independent_rows import computed_from, why_rows_depend
+from mirage.verify.independent_rows import why_rows_depend
+from mirage.verify.other_rows import computed_from
 
 Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
 
@@ -130,7 +131,7 @@ def _rows_given(graph: KernelGraph, rows: frozenset[Value]) -> KernelGraph:
 
 def _without_picks(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
     """Return ``graph`` with calls that move integers of rows: a kernel that picks elements of them
-    would have to know how many rows there are."""
+    would have to know the number of rows."""
 
     def is_moved(op: Op) -> bool:
         if not op.results[0].dtype.is_integer or not any(v in rows for v in op.operands):
@@ -143,7 +144,8 @@ def _without_picks(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
 
 def _views_given(graph: KernelGraph, rows: Collection[Value]) -> KernelGraph:
     """Return ``graph`` with calls for views of rows that leave the kernels, if they do not just
-    rename memory: a kernel would copy such a view, and no kernel copies rows that are not there."""
+    rename memory: a kernel would copy such a view, and kernels cannot copy rows that do not
+    exist."""
     definitions = {v: op for op in graph.ops for v in op.results}
     given: dict[Value, Value] = {}
     ops: list[Op] = []

@@ -125,7 +125,7 @@ def judged(
 
 def _all_steps_taken(candidate: KernelGraph, known: Mapping[int, Iota]) -> KernelGraph:
     """Return the candidate with loops that skip no steps. If it is not shown that this is the same,
-    return the candidate as it is; then nothing is shown of it."""
+    return the unchanged candidate; then nothing is shown for it."""
     positions = {candidate.inputs[i]: iota for i, iota in known.items()}
     return with_all_steps(candidate, positions) or candidate
 

@@ -44,7 +44,7 @@ NAMESPACES = ("aten", "prims")
 
 
 class IncompleteModelError(MirageError):
-    """A program does something that an artifact cannot hold, so none is written."""
+    """A program does something that an artifact cannot express, so none is written."""
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ def _state(
     """Return the state that the program holds, and the files that contain it."""
     held: list[Held] = []
     files: dict[str, dict[str, torch.Tensor]] = {}
-    keys: dict[tuple[object, ...], str] = {}  # of tensors that several parameters are
+    keys: dict[tuple[object, ...], str] = {}  # tensors that are several parameters
     for p in parameters:
         x: Any = p.data
         spec = _spec(p.name, x)

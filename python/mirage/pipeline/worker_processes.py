@@ -2,8 +2,8 @@
 
 They are forks of this process, so that nothing is imported again. A fork needs as much memory as
 this process may write to, at least on paper, and a process that holds a model with its weights may
-have asked for more than half of the machine's. New interpreters are started then, which need none
-of that; they do not run the caller's script again, so it needs no guard in either case.
+have asked for more than half of the machine's. In this case, new interpreters are started, which
+need no such memory; they do not run the caller's script again, so it needs no guard in either case.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _PATIENCE = 0.5
 
 @contextmanager
 def worker_processes(count: int) -> Generator[Executor | None]:
-    """Yield so many processes, or None if there is only one, or if none can be started."""
+    """Yield a pool of this number of processes, or None if the number is 1 or if none can be
+    started."""
     methods = multiprocessing.get_all_start_methods()
     if count == 1 or "fork" not in methods:
         yield None
@@ -54,7 +55,7 @@ def worker_processes(count: int) -> Generator[Executor | None]:
     try:
         yield pool
     finally:
-        # whoever ends early does not wait for what is still under way
+        # a caller that ends early does not wait for unfinished work
         pool.shutdown(wait=False, cancel_futures=True)
         _end(before, _PATIENCE)
 
@@ -63,7 +64,7 @@ def _started(count: int, before: set[BaseProcess]) -> Executor | None:
     """Return a pool of processes, of which at least one runs; None if there is no room for one."""
     try:
         return _pool(count, "fork", before)
-    except OSError as error:  # of memory for a copy of this process, of files, of shared memory
+    except OSError as error:  # no memory for a copy of this process, no files, or no shared memory
         refused = error
     try:
         pool = _pool(count, "spawn", before)
@@ -84,7 +85,7 @@ def _pool(count: int, method: str, before: set[BaseProcess]) -> Executor:
     ended."""
     try:
         pool = _Workers(count, multiprocessing.get_context(method), _start_worker)
-        for _ in range(count):  # all of them start now, so what they lack is known now
+        for _ in range(count):  # all of them start now, so that failures are seen now
             pool.submit(_be_there)
     except OSError:
         _end(before, 0.0)
@@ -93,8 +94,8 @@ def _pool(count: int, method: str, before: set[BaseProcess]) -> Executor:
 
 
 class _Workers(ProcessPoolExecutor):
-    """A pool whose processes start while signals wait. What a handler raises in the middle of a
-    fork is lost: Python ignores exceptions there."""
+    """A pool whose processes start while signals wait. An exception that a handler raises during a
+    fork would be lost: Python ignores exceptions there."""
 
     def __init__(self, count: int, context: BaseContext, initializer: Callable[[], None]) -> None:
         super().__init__(count, context, initializer)
@@ -123,8 +124,10 @@ def _without_script() -> Generator[None]:
 def _start_worker() -> None:
     """Set up a worker process. It leaves Ctrl-C to its parent and ends with it (on Linux). It uses
     one thread for matrix products, since there is a worker for each core. Its garbage collector
-    skips inherited objects, since visiting them would copy their memory."""
+    skips inherited objects, since visiting them would copy their memory. What is wrong with the
+    cache is said by its parent, which uses the same one."""
     gc.freeze()
+    logging.getLogger("mirage.cache").setLevel(logging.ERROR)
     threadpool_limits(1)
     keep_spare_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -139,7 +142,7 @@ def _be_there() -> None:
 
 
 def _end(before: set[BaseProcess], patience: float) -> None:
-    """End the processes that this one has started since, within so many seconds."""
+    """End the processes that this one has started since, within this number of seconds."""
     until = time.monotonic() + patience
     for worker in {*multiprocessing.active_children()} - before:
         worker.join(max(0.0, until - time.monotonic()))

@@ -51,7 +51,7 @@ class ArgumentStructureError(CallError, TypeError):
 
 
 class ArgumentValueError(CallError, ValueError):
-    """A number or string differs from the one that the model was made for."""
+    """A number or string differs from the one for which the model was made."""
 
 
 class ArgumentTypeError(CallError, TypeError):

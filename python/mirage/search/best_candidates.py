@@ -113,8 +113,8 @@ class Candidates:
         for region, step in self.sums.joined([*zip(regions, steps, strict=True)]):
             if isinstance(step, Kept):
                 for op in step.ops:
-                    # What several parts need is there already at times: a cast that two without a
-                    # kernel compute, a constant that a kernel has stored.
+                    # Something that several parts need may exist already: a cast that two parts
+                    # without a kernel compute, or a constant that a kernel has stored.
                     if made.issuperset(op.results):
                         continue
                     added = [*(c for c in self._constants(op) if c.result not in made), op]

@@ -19,19 +19,19 @@ class StopReason(enum.Enum):
 
     EXHAUSTED = "exhausted"  # nothing within the bounds was left out
     BUDGET = "budget"  # the time was up: best so far
-    LIMIT = "limit"  # a bound cut part of the space off: SearchReport.limits
+    LIMIT = "limit"  # a bound cut off a part of the space: SearchReport.limits
     NOTHING = "nothing"  # no kernel could be built: the ops stay as they are
 
 
 class LimitError(MirageError, ValueError):
-    """A bound of the search leaves nothing to search."""
+    """The bounds of the search leave nothing to search."""
 
 
 VERIFIED = 6
-"""The candidates that are verified, unless another number is asked for."""
+"""The number of candidates that are verified by default."""
 SPARE = 3
-"""The ratio of the candidates that are found to those that are verified: the cheapest are known
-only once they are stable."""
+"""The ratio of the candidates that are found to those that are verified: which candidates are the
+cheapest is known only once they have been made stable."""
 
 
 def _at_most(default: int, what: str) -> int:
@@ -66,7 +66,7 @@ class SearchLimits:
     seed: int = field(default=0, metadata={"help": "seed of every random choice of the search"})
 
     def __post_init__(self) -> None:
-        if not self.budget > 0.0:  # NaN is not
+        if not self.budget > 0.0:  # excludes NaN
             raise LimitError(f"expected a positive budget of seconds, got {self.budget!r}")
         for field_ in fields(self):
             least = 0 if field_.name == "seed" else 1
@@ -97,7 +97,7 @@ class SearchReport:
     kernels: int = 0  # distinct kernel problems
     plans: int = 0
     candidates: int = 0
-    memory: int = 0  # the most MiB that a process which searched has used so far
+    memory: int = 0  # the most MiB that any searching process has used so far
     seconds: dict[str, float] = field(default_factory=dict[str, float])
     notes: list[str] = field(default_factory=list[str])
     limits: dict[str, str] = field(default_factory=dict[str, str])

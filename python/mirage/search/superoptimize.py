@@ -39,7 +39,8 @@ Watch = Callable[[float, int], None]
 number of solved kernels."""
 
 SMALL = 8
-"""With fewer values that may be stored, workers would take longer to start than they save."""
+"""The least number of values that may be stored for which workers save more time than they take to
+start."""
 
 
 @dataclass
@@ -131,7 +132,7 @@ class Planner:
         self._equal = EqualRegions(self.solver.write)
         self._blamed: set[Key] = set()
         self._wrong: dict[Key, set[object]] = {}  # structures that were refused
-        self._few: dict[Key, Region] = {}  # solved for a few ways only
+        self._few: dict[Key, Region] = {}  # only solved for a few ways
         self._cuts: Cuts | None = None
         self.remote = Remote(executor, target, limits, self.report) if executor else None
 
@@ -147,7 +148,8 @@ class Planner:
         ``sizes`` are the cause, without those sizes), found within ``seconds``.
 
         Known kernels are not searched again. ``blamed`` are the kernels that are known to be wrong
-        themselves: if that happens twice for the same region, no more kernels are used for it."""
+        themselves: if that happens twice for the same region, no kernels are used for it any
+        more."""
         refused = list(refused)
         self._sums.refuse(refused)
         certain = {id(pick) for pick in blamed}
@@ -172,7 +174,7 @@ class Planner:
         for key in touched:
             self.memo[key] = self._right(key, self.memo[key])
             if not self.memo[key] and key not in again & self._blamed and key in self._few:
-                # ways that were dropped for better ones may be the only ones left
+                # ways that were dropped in favour of better ones may be the only ones left
                 every = self.solver.solve(self._few.pop(key).problem())
                 self.memo[key] = self._right(key, every[: 2 * self.limits.choices])
         for key in again & self._blamed:
@@ -192,8 +194,9 @@ class Planner:
         return written_first(sorted(left, key=lambda p: p.time), self.solver.write)
 
     def go_on(self, limits: SearchLimits, executor: Executor | None = None) -> SearchResult:
-        """Continue the search within other limits and with other workers, keeping all results of
-        regions, but not for equal ones: within these limits more may be found for them."""
+        """Continue the search within other limits and with other workers, keeping the results of
+        regions, but not applying them to equal regions: within these limits more may be found for
+        those."""
         self.start = time.perf_counter()
         self.limits = self.solver.limits = limits
         self.solver.deadline = self.start + limits.budget

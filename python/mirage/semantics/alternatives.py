@@ -102,8 +102,8 @@ def applied_to(op: Alternatives, graph: KernelGraph) -> Alternatives:
 
 
 def original(op: Alternatives) -> Alternatives:
-    """Return the alternatives that these repeat at another place: facts about their programs hold
-    here too."""
+    """Return the alternatives that these repeat at another place; facts about the programs of those
+    also hold here."""
     return _APPLIED.get(op, op)
 
 

@@ -1,4 +1,4 @@
-"""Blocks of results: which blocks of an op's operands they are computed from."""
+"""The blocks of an op's operands from which a block of its result is computed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOVABLE = Elementwise | Movement | Contraction
 
 def operand_blocks(op: Op, block: Block) -> list[Block | None] | None:
     """Return the blocks of the operands that a block of the result is computed from; an entry is
-    None if the operand is not needed. Return None if these are not blocks, or if the op stays
-    whole.
+    None if the operand is not needed. Return None if what is needed is not blocks, or if the op
+    stays whole.
     """
     if not isinstance(op, MOVABLE):
         return None

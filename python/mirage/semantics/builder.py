@@ -71,7 +71,8 @@ class Builder:
         return op.result
 
     def define(self, value: Value) -> None:
-        """Make the result of the last op ``value``, by which other ops or outputs know it."""
+        """Make ``value``, to which other ops or outputs already refer, the result of the last
+        op."""
         self.ops[-1] = replace(self.ops[-1], results=(value,))
 
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:

@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import (
 COLUMNS, TILE = 512, 8192
 """The most elements along a dimension, and of all rows together, that a block copies."""
 BLOCKS, LEAST = 256, 512
-"""The blocks that a copy should have, if each has so many elements."""
+"""The number of blocks that a copy should have, and the fewest elements of each block."""
 WARPS = 4
 
 
@@ -52,8 +52,8 @@ def copy_launch(
 
 
 def copied(source: Value, result: Value) -> Launch:
-    """Return a launch that copies a tensor, tile by tile of at most ``TILE`` elements; tiles of a
-    small tensor are smaller, so that there are many."""
+    """Return a launch that copies a tensor, tile by tile of at most ``TILE`` elements; a small
+    tensor has smaller tiles, so that there are many blocks."""
     shape = source.shape
     left = min(TILE, max(1 << (source.type.size // BLOCKS).bit_length(), LEAST))
     tile = [1] * len(shape)

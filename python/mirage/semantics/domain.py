@@ -1,4 +1,4 @@
-"""Arithmetics in which a µGraph can be evaluated.
+"""The kinds of arithmetic in which a µGraph can be evaluated.
 
 The evaluator (:mod:`mirage.semantics.evaluation.evaluate`) walks a graph once and leaves the
 arithmetic to a :class:`Domain`. A value is a tuple of *planes*, NumPy arrays of one shape: one
@@ -39,7 +39,7 @@ def shape_of(x: Planes) -> tuple[int, ...]:
 
 def map_planes(function: Callable[[Array], Array], x: Planes) -> Planes:
     """Apply ``function`` to each plane."""
-    if len(x) == 1:  # as floats have it
+    if len(x) == 1:  # the same value in floats
         return (function(x[0]),)
     return tuple(function(plane) for plane in x)
 
@@ -57,16 +57,15 @@ def pad_rank(x: Planes, lead: int, rank: int) -> Planes:
 
 
 def as_integers(x: Planes) -> Planes:
-    """Return numbers that are known, and whole, as integers of 64 bits; residues stay as they
-    are."""
+    """Return known whole numbers as integers of 64 bits; residues do not change."""
     if len(x) != 1 or x[0].dtype.kind != "f":
         return x
     return (x[0].astype(np.int64),)
 
 
 def in_type_of(x: Array, number: Array) -> Array:
-    """Return a number in the type of ``x``, if that is one of integers: minus infinity is the least
-    one."""
+    """Return a number in the type of ``x``; if that is an integer type, minus infinity becomes the
+    least integer."""
     if x.dtype.kind != "i":
         return number
     least = np.isneginf(number)
@@ -86,7 +85,7 @@ class Domain(ABC):
         """Make a rank-0 value; ``-inf`` is allowed if the domain has a least element."""
 
     def as_tf32(self, x: Planes) -> Planes:
-        """Round f32 numbers to TF32; in exact arithmetic they stay as they are."""
+        """Round f32 numbers to TF32; in exact arithmetic they do not change."""
         return x
 
     @abstractmethod
@@ -193,13 +192,13 @@ class Float64(Domain):
 
 
 _CARRIER = {d: _F64 if d is DType.F64 or d.is_integer else _F32 for d in DType}
-"""The type in which numbers of each type are computed, but for exact integers."""
+"""The type in which numbers of each type are computed, except for exact integers."""
 _WHOLE = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, BinaryFn.MAX, BinaryFn.MIN)
 """The functions that have a meaning for integers of any size."""
 
 
 def _are_integers(dtype: DType, *xs: Planes) -> bool:
-    """Return whether numbers are exact integers, as is what a function of them gives."""
+    """Return whether all of the numbers are exact integers, so that functions of them are, too."""
     return dtype.is_number and all(x[0].dtype == np.int64 for x in xs)
 
 

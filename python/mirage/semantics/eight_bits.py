@@ -30,6 +30,6 @@ def rounded_to_e5m2(x: _Array) -> _Array:
 
 def _rounded(magnitude: _Array, digits: int, least: int) -> _Array:
     exponent = np.maximum(np.frexp(magnitude)[1] - 1, least)
-    with np.errstate(invalid="ignore"):  # of NaN
+    with np.errstate(invalid="ignore"):  # the exponent of NaN
         scaled = np.rint(np.ldexp(magnitude, digits - exponent))
         return np.asarray(np.ldexp(scaled, exponent - digits))

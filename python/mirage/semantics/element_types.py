@@ -17,9 +17,9 @@ Array = np.ndarray[Any, Any]
 
 
 class Spelled(enum.Enum):
-    """An enum of what the IR spells: a member's value is the MLIR spelling. A member is one object,
-    equal to itself alone, and hashed as such: often, and several times as fast as by its name,
-    which is what an ``Enum`` does."""
+    """An enum of names in the IR: a member's value is its MLIR spelling. Members are hashed by
+    identity, since they are hashed often: this is several times as fast as ``Enum``'s hash of the
+    name."""
 
     __hash__ = object.__hash__
 
@@ -54,7 +54,7 @@ class DType(Spelled):
         self.is_half = spelling in ("f16", "bf16")
         """Whether tiles of the type are operands of tensor cores, with f32 accumulation."""
         self.is_eight_bits = spelling.startswith("f8")
-        """Whether elements are floats of 8 bits: memory holds them, tiles do as f16."""
+        """Whether elements are floats of 8 bits: memory holds them as such, tiles as f16."""
 
     def cuts(self, given: DType) -> bool:
         """Return whether a conversion from ``given`` to this type may change a number that is not a

@@ -43,7 +43,7 @@ def rounded_to_half(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def rounded_to_tf32(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Round ``x`` (f32) to 11 significant bits, ties away from zero, as ``cvt.rna.tf32.f32`` does.
-    Infinities and NaN stay what they are."""
+    Infinities and NaN do not change."""
     bits = x.view(np.uint32)
     rounded = (bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
     return np.where((bits & _EXPONENT) == _EXPONENT, bits, rounded).view(np.float32)
@@ -52,7 +52,7 @@ def rounded_to_tf32(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 def rounded_to_digits(x: np.ndarray[Any, Any], digits: int, end: int) -> np.ndarray[Any, Any]:
     """Round ``x`` (f64) to ``digits`` binary digits, without underflow; numbers that reach
     ``2^end`` become infinite. The caller must ignore overflow warnings."""
-    if not x.shape:  # NumPy makes numbers of these, which cannot be written to
+    if not x.shape:  # NumPy turns these into scalars, which cannot be written to
         return rounded_to_digits(x.reshape(1), digits, end).reshape(())
     bits = x.view(np.uint64) & np.uint64(0x7FF << 52)
     np.minimum(bits, np.float64(2.0**end).view(np.uint64), out=bits)

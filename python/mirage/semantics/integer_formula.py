@@ -37,13 +37,13 @@ MAX_STEPS = 64
 
 
 class FormulaError(ValueError):
-    """A formula that is not one, or does not fit its operands."""
+    """A formula is malformed, or does not fit its operands."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step; ``args`` are the numbers of earlier steps, the dimensions of a load, or the number
-    that a constant is. Loads have no type: they have that of their operand."""
+    """One step; ``args`` are the numbers of earlier steps, the dimensions of a load, or the value
+    of a constant. Loads have no type: they have that of their operand."""
 
     name: str
     args: tuple[int, ...]
@@ -84,8 +84,8 @@ class Formula:
 
     @property
     def loads(self) -> tuple[tuple[int, ...], ...]:
-        """The dimensions of the result along which those of each operand lie: along none those of
-        tables."""
+        """For each operand, the dimensions of the result along which its dimensions lie; those of a
+        table lie along none."""
         return tuple(
             step.args if step.name == LOAD else (-1,) * step.args[0]
             for step in self.steps if step.is_operand
@@ -98,8 +98,8 @@ class Formula:
 
     @property
     def indices(self) -> tuple[tuple[int, int, int, bool], ...]:
-        """The operands that are indices of tables: their numbers, the tables', the dimensions, and
-        whether negative ones count from the end."""
+        """The operands that are indices of tables: their numbers, those of the tables, the
+        dimensions, and whether negative indices count from the end."""
         found: list[tuple[int, int, int, bool]] = []
         for step in self.steps:
             if step.name == PICK:
@@ -208,7 +208,7 @@ class Formula:
     def evaluate(self, operands: Sequence[Array], shape: tuple[int, ...] = ()) -> Array:
         """Return the result of ``shape`` for operands that broadcast to it, except for tables:
         64-bit integers, also in place of the floats to which the last step converts them.
-        Operands are whole numbers in any type, or the floats that they are."""
+        Operands are whole numbers in any type, or floats."""
         values: list[Array] = []
         with np.errstate(all="ignore"):
             for number, step in enumerate(self.steps):
@@ -253,8 +253,8 @@ class Formula:
         return Formula((*loads, *steps))
 
     def with_loads(self) -> tuple[Formula, tuple[int, ...]]:
-        """Return the formula with loads in place of positions, which are of one dimension each, and
-        the dimensions along which those lie."""
+        """Return the formula with loads of rank 1 in place of positions, and the dimensions along
+        which these lie."""
         along = tuple(step.args[0] for step in self.steps if step.name == POSITION)
         steps = (Step(LOAD, s.args) if s.name == POSITION else s for s in self.steps)
         return Formula(tuple(steps)), along
@@ -271,7 +271,7 @@ class Formula:
         return Formula(tuple(map(along, self.steps)))
 
     def written(self, xs: Sequence[str]) -> str:
-        """Write the formula for people, of operands that are written ``xs``."""
+        """Write the formula for people; ``xs`` are the operands as text."""
         texts: list[str] = []
         for number, step in enumerate(self.steps):
             if step.is_operand:

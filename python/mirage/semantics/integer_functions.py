@@ -1,6 +1,5 @@
-"""What the functions in formulas of exact arithmetic mean for integers of 64 bits.
-
-They are those of the scalar table that give whole numbers for whole numbers, those of bits, and
+"""The meaning of the functions in formulas of exact arithmetic, for integers of 64 bits. These are
+the functions of the scalar table that map whole numbers to whole numbers, functions of bits, and
 conversions. Results wrap around at the ends of their types.
 """
 
@@ -62,14 +61,15 @@ _BINARY: dict[BinaryFn, Callable[[Array, Array], Array]] = {
 
 
 def _shift_left(a: Array, b: Array, dtype: DType) -> Array:
-    """Shift to the left. By a negative number of bits, or as many as there are, nothing is left."""
+    """Shift to the left. The result is 0 for a negative number of bits, or for at least the width
+    of the type."""
     beyond = (b < 0) | (b >= dtype.bits)
     return np.where(beyond, 0, np.left_shift(a, np.where(beyond, 0, b)))
 
 
 def _shift_right(a: Array, b: Array, dtype: DType) -> Array:
-    """Shift to the right. By a negative number of bits, or as many as there are, copies of the sign
-    are left."""
+    """Shift to the right. Only copies of the sign remain for a negative number of bits, or for at
+    least the width of the type."""
     beyond = (b < 0) | (b >= dtype.bits)
     return np.right_shift(a, np.where(beyond, dtype.bits - 1, b))
 
@@ -120,8 +120,8 @@ def applied(name: str, args: list[Array], dtype: DType) -> Array:
 
 
 def _truncated(x: Array) -> Array:
-    """Return the integers that floats are truncated to, which are between the ends of i64; 0 for
-    what is not a number. Integers stay as they are."""
+    """Return the integers to which floats are truncated, limited to the range of i64; 0 for NaN.
+    Integers do not change."""
     if x.dtype.kind != "f":
         return np.asarray(x, np.int64)
     ends = np.iinfo(np.int64)

@@ -81,7 +81,7 @@ def _picked(b: Builder, table: Value, indices: Sequence[Value]) -> Value:
 
 
 def computed(b: Builder, step: Step, xs: Sequence[Value]) -> Value:
-    """Emit the op of a step that computes something of earlier ones."""
+    """Emit the op of a step that computes with earlier steps."""
     assert step.dtype is not None
     if step.name == CONSTANT:
         return b.constant(step.args[0], step.dtype)

@@ -1,4 +1,4 @@
-"""Sums and maxima of integers of any size, and those of the elements so far.
+"""Sums and maxima of integers of any size, and running sums, maxima and products.
 
 They are computed in 64 bits, and sums and products wrap around at the ends of their type, as in
 PyTorch. Their meaning is that of :class:`Reduce` and :class:`Cumulate`, which kernels compute as
@@ -34,7 +34,7 @@ class IntegerTotal(Boundary, kind=True):
 
     @property
     def over(self) -> tuple[int, ...]:
-        """The dimensions that the result has no more; none if it has all."""
+        """The dimensions that the result lacks; none if it has all."""
         return ()
 
     @property

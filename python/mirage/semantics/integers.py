@@ -3,7 +3,7 @@
 :class:`Integers` is a lookup: no search and no proof looks inside, and to its readers it is an
 input with arbitrary elements. When the kernels are chosen, a load of it becomes a
 :class:`TileIntegers` (:mod:`mirage.transforms.lookups`), which is *defined* as the result of that
-load. If anything other than a kernel reads it, a kernel of its own writes it.
+load. If anything other than a kernel reads it, a separate kernel writes it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _along(x: Array, lead: int, dims: tuple[int, ...], rank: int) -> Array:
 @dataclass(frozen=True, eq=False)
 class TileIntegers(Source):
     """The result of loading a tile of exact arithmetic on params. ``shape`` is that of the tensor
-    that it is a tile of. A tile of i64 has the integers as they are."""
+    that it is a tile of. A tile of i64 holds the integers themselves."""
 
     map: TileMap
     shape: tuple[int, ...]
@@ -218,8 +218,8 @@ class MapIntegers(Elementwise):
         return _as_held(domain, self.formula.evaluate([x[0] for x in given]), self.formula.dtype)
 
     def _in_ring(self, domain: Domain, values: list[Planes]) -> Planes:
-        """Compute functions that have a meaning in any arithmetic: what is equal there is equal
-        where integers of 64 bits wrap around."""
+        """Compute functions that have a meaning in any arithmetic: values that are equal there are
+        also equal where integers of 64 bits wrap around."""
         for step in self.formula.steps[len(values) :]:
             if step.name not in _RING or step.dtype is not DType.I64:
                 raise UnknownOp(f"expected integers that are known numbers for '{step.name}'")
@@ -232,12 +232,12 @@ class MapIntegers(Elementwise):
 
 
 def held(dtype: DType) -> DType:
-    """Return the type of a tile that is stored as a type: integers are held as they are."""
+    """Return the type of a tile that is stored as a type: integers are not converted."""
     return DType.I64 if dtype.is_number else dtype.in_tile
 
 
 def _as_held(domain: Domain, x: Array, dtype: DType) -> Planes:
-    """Return what a formula of a type computes, in a domain."""
+    """Return the result of a formula of a type, in a domain."""
     if dtype.is_number:
         return (x,)
     if not dtype.is_integer:  # halves are rounded twice, as PyTorch does

@@ -20,12 +20,12 @@ Number = Fraction | float
 which graphs may not have).
 """
 
-_SIMPLE = 1 << 40  # products of numerator and denominator that no double comes close to by chance
-_DIGITS = 15  # decimal ones that every double keeps apart
-_FEW_DIGITS = 12  # decimal ones that a number has hardly by chance
+_SIMPLE = 1 << 40  # products of numerator and denominator up to here hardly match by chance
+_DIGITS = 15  # decimal digits that every double distinguishes
+_FEW_DIGITS = 12  # decimal digits that a number is unlikely to have by chance
 _SIMPLE_SINGLE = 1 << 20  # the same for numbers of f32
-_SINGLE_DIGITS = 6  # decimal ones that every f32 keeps apart
-_BITS = 24  # binary ones of an f32
+_SINGLE_DIGITS = 6  # decimal digits that every f32 distinguishes
+_BITS = 24  # binary digits of an f32
 
 
 def as_number(value: Number | int) -> Number:

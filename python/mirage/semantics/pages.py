@@ -21,8 +21,8 @@ from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 _Places = dict[tuple[Value, int, int, tuple[int, ...]], Value]
-"""The numbers of rows, by the indices of pages, the number of pages, the rows of each and the
-shape: keys and values lie in the same pages."""
+"""The numbers of rows, by the indices of pages, the number of pages, the rows of each page and the
+shape; they are shared, since keys and values are in the same pages."""
 
 MOST_ROWS = 1 << 31
 """The most rows of a table, so that their numbers are far from the ends of i64."""
@@ -70,7 +70,7 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Valu
             key = index, table.shape[0], rows, lead
             if key not in places:
                 places[key] = _numbers(b, *key)
-            # rows before the first one count from the end if pages do
+            # rows before the first one count from the end if pages count from there
             from_end = page.names_rows is not None and page.names_rows.from_end
             all_rows = b.reshape(table, (table.shape[0] * rows, *inner))
             return gather(b, all_rows, places[key], from_end=from_end)
@@ -78,8 +78,8 @@ def _rows(b: Builder, page: Op, shape: tuple[int, ...], places: _Places) -> Valu
 
 
 def _numbers(b: Builder, index: Value, pages: int, rows: int, lead: tuple[int, ...]) -> Value:
-    """Return the numbers of the rows of all pages. Of pages far outside, these are the numbers of
-    rows just outside: a multiple of any integer would wrap around."""
+    """Return the numbers of the rows of all pages. Pages far outside of the table get the numbers
+    of rows just outside, since multiples of arbitrary integers could wrap around."""
     if index.dtype is DType.I64:
         for fn, nearest in ((BinaryFn.MAX, -pages - 1), (BinaryFn.MIN, pages)):
             index = b.binary(fn, index, b.constant(nearest, DType.I64))
@@ -96,9 +96,9 @@ def _multiples(b: Builder, index: Value, rows: int, lead: tuple[int, ...]) -> Va
 
 
 def of_any_pages(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with the numbers of rows as they are in exact arithmetic, where nothing
-    wraps around: the limits of :func:`rows_of_pages` only lead from numbers outside of a table to
-    others outside."""
+    """Return ``graph`` with the numbers of rows without the limits of :func:`rows_of_pages`, as in
+    exact arithmetic, where nothing wraps around: the limits only replace numbers outside of a table
+    by others outside."""
     makers = {v: op for op in graph.ops for v in op.results}
     ops: list[Op] = []
     for op in graph.ops:
@@ -116,7 +116,7 @@ def of_any_pages(graph: KernelGraph) -> KernelGraph:
 
 def _page_of(lookup: Op, makers: Mapping[Value, Op]) -> tuple[Value, int] | None:
     """Return the pages whose rows are looked up by the numbers that :func:`rows_of_pages` computes,
-    and the rows of each; None if the numbers are others."""
+    and the rows of each; None if the numbers are computed in another way."""
     table, numbers = lookup.operands
     ops = _made_of(numbers, makers)
     limited = [op.operands[0] for op in ops if op.function is BinaryFn.MAX]
@@ -135,7 +135,7 @@ def _page_of(lookup: Op, makers: Mapping[Value, Op]) -> tuple[Value, int] | None
 
 
 def _made_of(value: Value, makers: Mapping[Value, Op]) -> tuple[Op, ...]:
-    """Return the ops that compute a value from what has a lower limit, each behind its operands."""
+    """Return the ops that compute a value from one with a lower limit, each after its operands."""
     found: dict[Op, None] = {}
 
     def visit(value: Value, depth: int) -> None:

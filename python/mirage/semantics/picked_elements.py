@@ -1,8 +1,7 @@
 """Elements of a table at several indices, as a formula.
 
-An index is a tensor, or the index of the result along one of its dimensions. Negative ones count
-from the end if they are said to. Of an index outside of its dimension, the element is NaN (0 of
-integers).
+An index is a tensor, or the index of the result along one of its dimensions. Negative indices may
+count from the end. The element at an index outside of its dimension is NaN (0 for integers).
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ from mirage.semantics.scalar import BinaryFn, DType
 @dataclass(frozen=True)
 class Index:
     """An index along one dimension of a table: ``tensor``, whose dimensions lie along ``dims`` of
-    the result, or the index along the only one of ``dims``, which may be counted down from the
-    ``last`` one."""
+    the result, or the position along the only one of ``dims``, which may be counted down from
+    ``last``."""
 
     dims: tuple[int, ...]
     tensor: Value | None = None
@@ -120,8 +119,8 @@ def reversed_dims(op: Integers) -> tuple[int, ...] | None:
 
 
 def along_one_dimension(op: Integers) -> int | None:
-    """Return the dimension along which the only index of a formula names elements, each of its own
-    line, as ``gather`` does; None if it is another formula."""
+    """Return the dimension along which the only index of a formula selects elements, each from its
+    own line, as ``gather`` does; None if it is another formula."""
     formula, every = op.formula, range(len(op.result.shape))
     *_, last = formula.steps
     if last.name != PICK or len(op.operands) != 2 or len(formula.indices) != 1:

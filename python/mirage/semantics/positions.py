@@ -61,13 +61,17 @@ class Iota(Lookup):
         return ()
 
     @property
+    def indices_below(self) -> int:
+        return self.result.shape[self.dim]
+
+    @property
     def counts_along(self) -> int | None:
         return self.dim
 
     @property
     def in_tiles(self) -> bool:
-        """Positions that f32 represents, of rank 1: a load of others is zero beyond their other
-        dimensions too."""
+        """Positions of rank 1 that f32 represents: loads of tensors of higher rank would also be
+        zero beyond the other dimensions."""
         return self.result.type.size <= MAX_POSITIONS and len(self.result.shape) == 1
 
     def tile(
@@ -112,7 +116,7 @@ class Gather(Lookup):
         if found is not None:
             return found
         if len(indices) != 1 or indices[0].dtype == object:
-            # neither says which row it names
+            # in neither case it is known which row is meant
             got = "formulas" if len(indices) == 1 else "residues"
             raise UnknownOp(f"expected indices that are known numbers, got {got}")
         rows = self.operands[0].shape[0]
@@ -255,7 +259,7 @@ def gather(b: Builder, table: Value, indices: Value, *, from_end: bool = False) 
 
 
 def counted_from_start(b: Builder, index: Value, size: int) -> Value:
-    """Emit indices that count from the start, for ones of which negative ones count from the
+    """Emit indices that count from the start, given indices of which negative ones count from the
     end."""
     zero, rows = (b.constant(n, index.dtype) for n in (0, size))
     negative = b.cast(b.binary(BinaryFn.LT, index, zero), index.dtype)

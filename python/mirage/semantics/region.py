@@ -89,7 +89,7 @@ _DEMANDS: OfLaunches[dict[Value, Region]] = OfLaunches()
 
 
 def by_content(indices: Iterable[Indices]) -> Hashable:
-    """Return what is equal for equal regions."""
+    """Return a key that is equal for equal regions."""
     return tuple(None if x is None else x.tobytes() for x in indices)
 
 
@@ -118,8 +118,8 @@ def _launch_positions(launch: Launch, regions: Mapping[Value, Region]) -> dict[s
                 stride //= extents[axis]
                 steps = distinct(np.sort(parts // stride % extents[axis]))
                 wanted[axis] = either(wanted[axis], steps) if axis in wanted else steps
-    # An axis that no wanted output names: every block stores the same, so running all of them
-    # checks just that.
+    # No wanted output names this axis: every block stores the same, and running all of them checks
+    # that.
     return {a.name: wanted.get(a.name, np.arange(a.extent)) for a in launch.grid}
 
 
@@ -190,8 +190,8 @@ class Demand:
 class Takes:
     """The parts that an op takes: for each operand, which was computed in the regions ``have``, the
     indices to take along some dimensions; and the region and shape of the result. ``as_they_are``
-    says that an op that computes something takes all of its operands, and that its result has
-    elements; ``nothing_else`` that what is taken is the result."""
+    says that the op computes with its whole operands and that its result has elements;
+    ``nothing_else`` says that the taken part is the result."""
 
     have: tuple[Region, ...]
     indices: tuple[tuple[tuple[int, Array], ...], ...]

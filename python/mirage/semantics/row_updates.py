@@ -57,7 +57,7 @@ class IndexCopy(Boundary):
     ) -> Planes:
         tensor, index, row = xs
         if len(index) != 1 or lead:
-            # residues do not say which row they name
+            # a residue does not determine a row
             raise UnknownOp("expected an index that is a known number, got residues")
         at = int(index[0].reshape(-1)[0])
         if not 0 <= at < self.operands[0].shape[self.dim]:
@@ -87,7 +87,7 @@ class RowPart:
 
 
 def names_of(value: Value, made: Mapping[Value, Op]) -> list[Value]:
-    """Return a value and those that it is in other shapes; ``made`` maps values to the ops that
+    """Return a value and the values of which it is a reshape; ``made`` maps values to the ops that
     define them."""
     found = [value]
     while found[-1] in made and made[found[-1]].renames:
@@ -130,6 +130,5 @@ def updated_inputs(graph: KernelGraph) -> tuple[int, ...]:
 
 
 def results_of(graph: KernelGraph) -> tuple[Value, ...]:
-    """Return the outputs of a part of a program that are tensors of their own, which precede its
-    updates."""
+    """Return the outputs of a part of a program that are new tensors; they precede its updates."""
     return graph.outputs[: len(graph.outputs) - len(updated_inputs(graph))]

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 class UnaryFn(Spelled):
-    """Functions of one scalar; the value is the MLIR spelling. In the order of the numbers that
-    ``ScalarOps.td`` gives them, as those of two are."""
+    """Functions of one scalar; the value is the MLIR spelling. The members are in the order of
+    their numbers in ``ScalarOps.td``, as are those of binary functions."""
 
     NEG = "neg"
     ABS = "abs"
@@ -87,8 +87,8 @@ class ReduceFn(Spelled):
 
 
 class CumulateFn(Spelled):
-    """What the elements so far are combined by; the value is the MLIR spelling. All are associative
-    and commutative."""
+    """The functions by which a cumulation combines elements; the value is the MLIR spelling. All
+    are associative and commutative."""
 
     SUM = "sum"
     MAX = "max"
@@ -155,9 +155,9 @@ class UnaryInfo:
     logic: bool = False
     """Whether its argument is a truth value."""
     truth: bool = False
-    """Its value is one."""
+    """Whether its value is a truth value."""
     increasing: bool = False
-    """Strictly, wherever it is defined: it keeps the order of numbers, and tells them apart."""
+    """Whether the function is strictly increasing wherever it is defined."""
     rounds_to: DType | None = None
     """The 8-bit type to which the function rounds, which is the element type of its results. Such
     roundings are coarse and part of a program's meaning, so they are functions like others and are
@@ -210,7 +210,7 @@ def _logic(function: Callable[..., Any]) -> Callable[[Array, Array], Array]:
 
 
 def _gelu(x: Array) -> Array:
-    """In the type of ``x``, as PyTorch computes it: far below zero ``1 + erf`` has few digits."""
+    """Computed in the type of ``x``, as in PyTorch: far below zero ``1 + erf`` has few digits."""
     erf: Callable[[Any], Any] = np.vectorize(math.erf, otypes=[np.asarray(x).dtype])
     return 0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))
 
@@ -220,7 +220,7 @@ def _gelu_tanh(x: Array) -> Array:
 
 
 def _sigmoid(x: Array) -> Array:
-    """As PyTorch computes it: small results keep their digits, which ``1 + tanh`` does not have."""
+    """Computed as in PyTorch: small results keep their digits, which ``1 + tanh`` loses."""
     with np.errstate(over="ignore"):  # the result is zero
         return 1.0 / (1.0 + np.exp(-x))
 
@@ -301,11 +301,12 @@ UNARY: dict[UnaryFn, UnaryInfo] = {
         algebra=Algebra.OPAQUE, evaluate=np.tanh, flops=0, special=1,
         zero_at_zero=True, increasing=True, call=("tanh.default", ()),
     ),
-    UnaryFn.NOT: UnaryInfo(  # of a truth value
+    UnaryFn.NOT: UnaryInfo(  # the argument is a truth value
         algebra=Algebra.OPAQUE, evaluate=lambda x: np.equal(x, 0).astype(np.asarray(x).dtype),
         flops=1, special=0, logic=True, truth=True, call=("logical_not.default", ()),
     ),
-    # What a mask adds to scores: nothing where it is true (1), minus infinity where it is not (0).
+    # The number that a mask adds to a score: zero where it is true (1), minus infinity where it is
+    # false (0).
     UnaryFn.BIAS: UnaryInfo(
         algebra=Algebra.OPAQUE, evaluate=lambda x: np.where(np.greater(x, 0), 0.0, -np.inf),
         flops=1, special=0, domain=RealDomain.POSITIVE, logic=True, call=("log.default", ()),
@@ -388,7 +389,7 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
         evaluate=_logic(np.logical_xor), commutes=True, zero_at_zero=True,
         truth=True, logic=True, call=("logical_xor.default", ()),
     ),
-    # Towards minus infinity, and what is left has the sign of the divisor, as in Python.
+    # Rounded towards minus infinity; the remainder has the sign of the divisor, as in Python.
     BinaryFn.FLOOR_DIV: BinaryInfo(
         evaluate=np.floor_divide, flops=12, special=1, total=False,
         call=("floor_divide.default", ()),
@@ -400,7 +401,7 @@ BINARY: dict[BinaryFn, BinaryInfo] = {
             BinaryFn.SUB, x, b.binary(BinaryFn.MUL, y, _floor_of_quotient(b, x, y))
         ),
     ),
-    # ``keep(p, x)``: x where p is true, else 0, whatever x is there.
+    # ``keep(p, x)``: x where p is true, otherwise 0, even if x is NaN or infinite.
     BinaryFn.KEEP: BinaryInfo(
         evaluate=lambda p, x: np.where(np.not_equal(p, 0), x, 0.0),
         zero_at_zero=True, zero_at_either=True, call=("where.ScalarOther", (("other", 0),)),

@@ -80,8 +80,9 @@ def without_dead_ops(graph: KernelGraph) -> KernelGraph:
 def rewritten(
     graph: KernelGraph, found: Mapping[Op, Callable[[Builder, Op], Value]]
 ) -> KernelGraph:
-    """Return ``graph`` with other ops for some, of one result each: a function writes these for an
-    op whose operands are rewritten already. The same object if there are none."""
+    """Return ``graph`` with some ops replaced, which must have one result each: a function writes
+    the replacement of an op whose operands are already rewritten. Return the same object if none is
+    replaced."""
     if not found:
         return graph
     build = Builder()

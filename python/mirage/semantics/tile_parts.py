@@ -1,9 +1,9 @@
 """The parts of tiles that a part of a launch's results needs.
 
 A kernel that adds a row to each tile of 4 x 512 elements may be asked for 8 of the 512 columns; the
-kernels before it then need not compute the others. This is known of launches without loops, whose
-ops say what they need (:meth:`mirage.semantics.ops.op.Op.needs`). Blocks with loops compute whole
-tiles.
+kernels before it then need not compute the others. This can be determined for launches without
+loops, whose ops say what they need (:meth:`mirage.semantics.ops.op.Op.needs`). Blocks with loops
+compute whole tiles.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def part_of(parts: TileParts | None, tile: Value) -> Region:
 
 
 def _within(wanted: Indices, tile: int) -> Indices:
-    """Return the places within tiles of wanted indices of a dimension."""
+    """Return the places, within their tiles, of the wanted indices of a dimension."""
     return None if wanted is None else simplify(distinct(np.sort(wanted % tile)), tile)
 
 

@@ -14,8 +14,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 
 def why_different(first: KernelGraph, n: int, second: KernelGraph, m: int) -> str | None:
-    """Say how a graph at size ``m`` differs from one at size ``n`` other than by its rows; None if
-    it does not."""
+    """Say how a graph at size ``m`` differs from one at size ``n`` apart from its rows; None if it
+    does not."""
     known = _paired(first, n, second, m)
     if isinstance(known, str):
         return known

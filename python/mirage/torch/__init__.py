@@ -8,8 +8,8 @@ print(mirage.torch.explain(module, x))                      # graph by graph, on
 mirage.torch.tune(module, x)                                # the fastest, as measured here
 op = mirage.torch.custom_op(mirage.runtime.load(path), "rms_linear")   # an artifact as an operator
 
-Importing this takes little time: what a name needs is imported when it is first used. Of an
-installed package, ``torch.compile`` finds the backend without any import of this.
+Importing this package takes little time: the modules behind a name are imported when it is first
+used. If the package is installed, ``torch.compile`` finds the backend without this import.
 """
 
 from importlib.metadata import entry_points

@@ -1,9 +1,9 @@
-"""Which ops of a graph are attention to a cache that grows.
+"""The ops of a graph that are attention to a growing cache.
 
 A cache grows along its last dimension but one, and masks and scores along their last one. An
-attention is one op, or a product of scores with a cache after a softmax of the scores. Before it
-come ops that treat each key by itself, such as those that repeat heads: what they compute of a
-longer cache begins with what they compute of a shorter one. The only ops that combine keys are a
+attention is one op, or a product of scores with a cache after a softmax of the scores. It is
+preceded by ops that treat each key separately, such as those that repeat heads: their results for a
+longer cache begin with their results for a shorter one. The only ops that combine keys are a
 softmax, which leaves out a key whose score is minus infinity, and the last product.
 """
 
@@ -32,7 +32,7 @@ _OF_ELEMENTS = frozenset({
     "type_as", "masked_fill", "where",
 })  # fmt: skip
 _OF_WEIGHTS = frozenset({"to", "float", "half", "bfloat16", "type_as", "dropout", *_VIEWS})
-"""Ops that leave a weight of 0 as it is."""
+"""Ops that do not change a weight of 0."""
 
 
 def name_of(node: Node) -> str:
@@ -46,14 +46,14 @@ def is_call(node: Node) -> bool:
 
 
 def arguments_of(node: Node) -> dict[str, Any] | None:
-    """Return the arguments of an attention that is one op; None if the node is none."""
+    """Return the arguments of an attention that is one op; None for other nodes."""
     if node.target is not scaled_dot_product_attention:
         return None
     return {**dict(zip(PARAMETERS, node.args)), **node.kwargs}
 
 
 def is_dynamic(size: Any) -> bool:
-    """Return whether a size may be another one in another call."""
+    """Return whether a size may differ between calls."""
     return isinstance(size, torch.SymInt)
 
 
@@ -63,7 +63,7 @@ def is_fixed(x: Any) -> bool:
 
 
 def grows(x: Any) -> bool:
-    """Return whether the last dimension but one of a tensor, and no other, has no fixed size."""
+    """Return whether only the last dimension but one of a tensor has no fixed size."""
     if not isinstance(x, torch.Tensor) or x.dim() < 2:
         return False
     *outer, length, width = x.shape
@@ -71,7 +71,7 @@ def grows(x: Any) -> bool:
 
 
 def widens(x: Any) -> bool:
-    """Return whether the last dimension of a tensor, and no other, has no fixed size."""
+    """Return whether only the last dimension of a tensor has no fixed size."""
     if not isinstance(x, torch.Tensor) or not x.dim():
         return False
     *outer, length = x.shape
@@ -105,7 +105,7 @@ def attention_group(last: Node) -> list[Node]:
 
 
 def _is_plain(given: Mapping[str, Any]) -> bool:
-    """Return whether an attention treats all keys alike, which grow as its values do."""
+    """Return whether an attention treats all keys alike, and keys and values grow together."""
     if given.get("is_causal") or given.get("dropout_p"):
         return False
     operands = (given.get(name) for name in PARAMETERS[:3])
@@ -114,8 +114,8 @@ def _is_plain(given: Mapping[str, Any]) -> bool:
 
 
 def _are_weights(node: Node, group: list[Node]) -> bool:
-    """Return whether a value is made of a softmax of the group, so that it is 0 for a key that is
-    left out."""
+    """Return whether a value is computed from a softmax of the group, so that it is 0 for a key
+    that is left out."""
     while node in group:
         if is_softmax(node):
             return True
@@ -126,8 +126,8 @@ def _are_weights(node: Node, group: list[Node]) -> bool:
 
 
 def _before(last: Node) -> list[Node]:
-    """Return the last op of an attention with those ops before it that compute for it alone, in
-    order, none of which comes before an op that writes."""
+    """Return the last op of an attention, preceded by the ops that compute only for it, in order;
+    none of them comes before an op that writes."""
     found = [last]
     node = last.prev
     while node.op != "root" and not _writes(node):
@@ -144,7 +144,7 @@ def _writes(node: Node) -> bool:
 
 
 def _by_keys(node: Node) -> bool:
-    """Return whether an op treats each key by itself, or is a softmax of scores."""
+    """Return whether an op treats each key separately, or is a softmax of scores."""
     rule = _RULES.get(name_of(node))
     tensors = [example_of(x) for x in node.all_input_nodes]
     tensors = [x for x in tensors if isinstance(x, torch.Tensor)]
@@ -204,7 +204,7 @@ def _softmax(node: Node, xs: list[torch.Tensor], y: torch.Tensor) -> bool:
 
 
 def _dropout(node: Node, xs: list[torch.Tensor], y: torch.Tensor) -> bool:
-    """A dropout of nothing."""
+    """A dropout with probability 0."""
     names = "input", "p", "training"
     given = {**dict(zip(names, node.args)), **node.kwargs}
     off = given.get("training") is False or given.get("p") == 0.0

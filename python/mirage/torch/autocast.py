@@ -3,7 +3,7 @@
 PyTorch decides which operands autocast casts, and it differs between kinds of devices. So the graph
 is traced once, on fake tensors that are on the same devices: the traced graph has the casts as ops,
 and no regions. The devices need not exist in this process. Attention as a single op would be traced
-as a kernel of PyTorch's, so it is decomposed instead.
+as one of PyTorch's kernels, so it is decomposed instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def with_explicit_casts(
     homes: Mapping[str, torch.device] | None = None,
 ) -> GraphModule:
     """Return the graph for inputs like these without regions of autocast; the graph itself if it
-    has none. Where its device is not there, ``homes`` gives the devices of those tensors that the
+    has none. If its device does not exist here, ``homes`` gives the devices of the tensors that the
     graph holds elsewhere."""
     if not has_regions(module):
         return module
@@ -51,8 +51,8 @@ def has_regions(module: GraphModule) -> bool:
 
 
 def enter(kind: str, dtype: torch.dtype | None, enabled: bool, cached: bool | None) -> Any:
-    """Enter a region of autocast for a kind of devices. PyTorch switches it off where it sees no
-    GPU; on fake tensors of a GPU it has its effect all the same."""
+    """Enter a region of autocast for a kind of devices. PyTorch disables it without a GPU; here it
+    still has its effect on fake tensors of a GPU."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "CUDA is not available", UserWarning)
         region = torch.autocast(kind, dtype, enabled, cached)
@@ -69,8 +69,8 @@ def _fake(x: torch.Tensor, device: torch.device) -> torch.Tensor:
 def _moved(
     module: GraphModule, homes: Mapping[str, torch.device]
 ) -> dict[Node, tuple[torch.Tensor, torch.device]]:
-    """Return the tensors whose elements are known and belong to a device that is not there, and
-    those devices: tensors that the graph holds, and literals."""
+    """Return the tensors with known elements that belong to a device that does not exist here
+    (tensors that the graph holds, and literals), and those devices."""
     found: dict[Node, tuple[torch.Tensor, torch.device]] = {}
     for node in module.graph.nodes:
         if node.op == "get_attr" and node.target in homes:

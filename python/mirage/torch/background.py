@@ -183,7 +183,7 @@ def compile_in(
     keep_in_mind(report)
     options = with_chip(options)
     if work.is_kept(OptimizeOptions.of(**options)):
-        with suppress(NotFoundError):  # it is searched again then
+        with suppress(NotFoundError):  # then it is searched again
             report.compiled = work.loaded({**options, RUN: blocking})
             return
     if blocking:
@@ -206,7 +206,7 @@ def compile_in(
             report.job = None
 
     report.job = work.submit(workshop, _sent(options), done)
-    if report.compiled is not None or report.reason:  # it was faster
+    if report.compiled is not None or report.reason:  # it has ended already
         report.job = None
 
 
@@ -221,12 +221,12 @@ def _loaded(job: Job, work: WholeProgram | OneClass, options: Mapping[str, Any])
         raise CompileProcessError(job.error or "the compile process gave no answer")
     entries, job.entries = job.entries, None
     with entries_in_memory(entries):
-        return work.loaded({**options, "use_cache": True})  # that is where they are now
+        return work.loaded({**options, "use_cache": True})  # the entries are in memory now
 
 
 @contextmanager
 def entries_in_memory(entries: Entries) -> Generator[None]:
-    """Have entries in this process's cache for a while."""
+    """Add entries to this process's cache within the context."""
     memory = shared_store().memory
     mine = {key: data for key, data in entries.items() if key not in memory}
     memory.update(mine)

@@ -1,10 +1,10 @@
 """Numbers of a program that change from call to call: a temperature, a scale.
 
 TorchDynamo passes such a Python float as a tensor without dimensions on the host, from which the
-graph takes the number (``item``). Computations with such numbers alone are Python arithmetic, which
-is done in each call exactly as in the graph. Each number that is combined with a tensor becomes an
-input instead, a tensor without dimensions on the device, so that one compiled graph serves all
-numbers.
+graph takes the number (``item``). Computations that involve only such numbers are Python
+arithmetic, which is done in each call exactly as in the graph. Each number that is combined with a
+tensor becomes an input instead, a tensor without dimensions on the device, so that one compiled
+graph serves all numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from mirage.torch.compiled_graph import StaysEager
+from mirage.torch.graph_pieces import example_of
 
 
 class ChangingNumbers:
@@ -35,7 +36,7 @@ class ChangingNumbers:
         self.module = _with_inputs(module, inside, given, dict(zip(met, self._types, strict=True)))
 
     def examples(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return inputs of the new graph that correspond to these, whatever the numbers are."""
+        """Return inputs of the new graph that correspond to these, for any numbers."""
         return self._beside(inputs, [0.0] * len(self._types))
 
     def __call__(self, inputs: Sequence[Any]) -> list[Any]:
@@ -45,14 +46,14 @@ class ChangingNumbers:
     def _beside(self, inputs: Sequence[Any], numbers: Sequence[float]) -> list[Any]:
         others = [x for i, x in enumerate(inputs) if i not in self._given]
         entries = zip(numbers, self._types, strict=True)
-        # filled on the device: nothing is copied, and nobody waits
+        # filled on the device: no copy and no wait
         return others + [
             torch.full((), _in_type(x, t), dtype=t, device=self._device) for x, t in entries
         ]
 
 
 def _in_type(number: float, dtype: torch.dtype) -> float:
-    """Return a number as PyTorch takes it beside tensors: infinite if it is too large for the
+    """Return a number as PyTorch combines it with tensors: infinite if it is too large for the
     type."""
     largest = torch.finfo(dtype).max
     return number if abs(number) <= largest else number * math.inf
@@ -82,31 +83,27 @@ def _is_number(node: Node, x: Any) -> bool:
 
 
 def arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, None]:
-    """Return the ops that compute with the numbers alone, in order."""
+    """Return the ops that compute only with the numbers, in order."""
     found: dict[Node, None] = {}
     for node in module.graph.nodes:
         operands = node.all_input_nodes
-        if not operands or node.op == "output" or isinstance(_example(node), torch.Tensor):
+        if not operands or node.op == "output" or isinstance(example_of(node), torch.Tensor):
             continue
         if all(n in given or n in found for n in operands):
             found[node] = None
     return found
 
 
-def _example(node: Node) -> Any:
-    return node.meta.get("example_value", node.meta.get("val"))
-
-
 def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
     """Return the type in which a number is combined with tensors: f32, or f64 if that is the type
     of the result."""
     users = [user for user in number.users if user not in inside]
-    results = [_example(user) for user in users]
+    results = [example_of(user) for user in users]
     if not all(isinstance(x, torch.Tensor) for x in results):
         raise StaysEager("a number that changes from call to call is a result, or meets a size")
     wide = any(x.dtype is torch.float64 for x in results)
     dtype = torch.float64 if wide else torch.float32
-    operands = [_example(n) for user in users for n in user.all_input_nodes]
+    operands = [example_of(n) for user in users for n in user.all_input_nodes]
     for x in operands:
         if not isinstance(x, torch.Tensor):
             continue

@@ -95,8 +95,8 @@ class CompiledGraph:
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile
-        if program is None or (self.updates and self._overlap(inputs)):
-            return self.module.forward(*inputs)  # nothing to call, or not to be told apart
+        if program is None or not self._fits(inputs):
+            return self.module.forward(*inputs)
         if program is not self._called:
             if captures():
                 return self.module.forward(*inputs)  # its code cannot be loaded meanwhile
@@ -126,6 +126,11 @@ class CompiledGraph:
         """Whether its kernels compute the next call."""
         return self.report.compiled is not None
 
+    def _fits(self, inputs: Sequence[Any]) -> bool:
+        """Return whether the program has PyTorch's effects on inputs that lie in memory like
+        these."""
+        return not (self.updates and self._overlap(inputs)) and self.arranged.fits(inputs)
+
     def _overlap(self, inputs: Sequence[Any]) -> bool:
         """Return whether an input that is written to shares memory with another one."""
         storages = [inputs[i].untyped_storage().data_ptr() for i in self.tensors]
@@ -141,7 +146,7 @@ def captures() -> bool:
 def describe(error: BaseException) -> str:
     """Describe an error in one line; an unexpected error is described with its class."""
     known = isinstance(error, MirageError)
-    whole = error.message if known else str(error)  # where it stands in PyTorch says nothing
+    whole = error.message if known else str(error)  # its place in PyTorch is not informative
     lines = [line.strip() for line in whole.splitlines() if line.strip()]
     text = lines[0] if lines else ""
     return text if known else f"{type(error).__name__}: {text}"

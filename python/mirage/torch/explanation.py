@@ -29,7 +29,7 @@ class Explanation:
 
     graphs: tuple[Report, ...]
     breaks: tuple[str, ...] = ()
-    """What TorchDynamo left to Python between the graphs, and why."""
+    """The code that TorchDynamo left to Python between the graphs, and the reasons."""
 
     def __str__(self) -> str:
         lines: list[str] = []
@@ -60,9 +60,10 @@ def explain(
     ``inputs`` and ``named`` are the model's arguments (a single dictionary by the names of its
     parameters stands for named ones), and ``options`` those of the backend (it
     waits for kernels unless ``blocking`` is False). TorchDynamo's state for other models does not
-    change. Beside the predicted time of kernels is that of the same program without a search by the
-    same cost model, each op as a kernel, as PyTorch runs it (which has kernels for some that are
-    several ops here), and with all ops between products fused, as ``torch.compile`` does by itself.
+    change. In addition to the predicted time of the kernels, the report has that of the same
+    program without a search, by the same cost model: with a kernel for each op, like PyTorch (which
+    has single kernels for some ops that are several here), and with all ops between products fused,
+    like the default backend of ``torch.compile``.
 
     Without a model, report on the graphs that this process has passed to compile processes so far,
     and on their progress."""
@@ -99,14 +100,14 @@ def explain(
 
 
 def _break(reason: str) -> str:
-    """Return what TorchDynamo says of a break in one line."""
+    """Return TorchDynamo's description of a break in one line."""
     what, *rest = (line.strip() for line in reason.splitlines())
     why = next((x.partition(":")[2].strip() for x in rest if x.startswith("Explanation:")), "")
     return f"{what}: {why}" if why else what
 
 
 class _Once(torch.nn.Module):
-    """A wrapper of a model that TorchDynamo has not seen yet, whatever it has compiled before."""
+    """A new wrapper of a model, for which TorchDynamo has no earlier compilations."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -118,7 +119,7 @@ class _Once(torch.nn.Module):
 
 def _times(optimized: Optimized) -> str:
     """Describe the predicted time of the kernels, that of the same program without a search, and
-    what was measured; empty if nothing was predicted for the kernels."""
+    the measurements; empty if nothing was predicted for the kernels."""
     report = optimized.report
     if report.prediction is None:
         return ""

@@ -1,8 +1,8 @@
 """Ops that run functions (``torch.cond``, loops), apart from the rest of a graph.
 
 The result of such an op depends on which functions run and how often, which only PyTorch knows. So
-the graph is cut around it: what comes before and after it is a graph of its own, and PyTorch calls
-the op between them. The branches of a choice are graphs of their own, too.
+the graph is cut around it: the parts before and after it are separate graphs, and PyTorch calls the
+op between them. The branches of a choice are separate graphs, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.fx import GraphModule, Node
 from mirage.torch.graph_pieces import another, cut, examples_of, pieces_of
 
 INSIDE = ("flex_attention", "tag_activation_checkpoint")
-"""Ops that run functions and are imported as what these compute."""
+"""Ops that run functions and are imported as the computation of these functions."""
 BRANCHES = ("cond",)
 """Ops that run one of several functions, with the operands that come last."""
 Answer = Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]
@@ -29,9 +29,9 @@ def runs_functions(node: Node) -> bool:
 
 
 def functions_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
-    """Return a graph with such ops, of which the other pieces, and branches, are replaced by what
-    ``answer`` makes of them; None if it has no such ops, or does not say what its tensors are
-    like."""
+    """Return a graph with such ops, in which the other pieces, and branches, are replaced by the
+    results of ``answer``; None if it has no such ops, or does not state the types of its
+    tensors."""
     if not any(map(runs_functions, module.graph.nodes)):
         return None
     whole = _cut(module)

@@ -9,7 +9,8 @@ of a graph, PyTorch answers its calls (:mod:`mirage.torch.background`). In a gra
 sizes, one size that is a number of rows (of a batch, of tokens) stays dynamic, as a parameter of
 the kernels (:mod:`mirage.torch.sized_graph`). If most ops of another graph have fixed sizes, these
 are compiled for all sizes of the others (:mod:`mirage.torch.sizes_apart`), and sets of sizes that
-occur often as a whole, as are all sets of graphs of neither kind, up to a limit.
+occur often are compiled as a whole. The same is done for all sets of sizes of graphs of neither
+kind, up to a limit.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.functions_apart import functions_apart
-from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
+from mirage.torch.graph_inputs import check_inputs, enables_gradients, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
+from mirage.torch.ops_apart import ops_apart
 from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
@@ -58,7 +59,7 @@ the search; CUDA graphs are not captured here, but a caller may capture the comp
 MOST_SIZES = 16
 """The most sets of sizes that a graph is compiled for; calls with further ones run eagerly."""
 FIRST = 1
-"""The sets of sizes that are compiled as a whole before it is known that others occur."""
+"""The number of sets of sizes that are compiled as a whole before it is known that others occur."""
 OFTEN = 32
 """The calls after which a set of sizes is compiled as a whole, if the rest of the graph is compiled
 for any sizes."""
@@ -102,7 +103,11 @@ def backend(
         return _Graph(module, work, devices, watch)
 
     def answer(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        apart = functions_apart(module, answer)
+        try:
+            apart = ops_apart(module, answer)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
         return _answer(module, inputs, graph, watch) if apart is None else apart
 
     return answer(module, example_inputs)
@@ -151,6 +156,7 @@ class _Graph:
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.without_gradients = without_checkpoints(module)
+        self.gradients = enables_gradients(self.without_gradients)
         self.rows: Rows | None = None
         self.why_alone = ""
         """Why there is a program for each set of sizes."""
@@ -166,7 +172,7 @@ class _Graph:
         TorchDynamo traced with sizes (``sized``) is imported when it is called, since PyTorch still
         uses the symbols that stand for them until then."""
         if sized:
-            with suppress(Exception):  # what a later version of PyTorch says of sizes
+            with suppress(Exception):  # another form of sizes in a later version of PyTorch
                 self.rows = rows_of(self.module)
                 self.why_alone = "" if self.rows else why_no_rows(self.module)
             return self.for_sizes
@@ -175,7 +181,7 @@ class _Graph:
     def compiled(self, inputs: Sequence[Any], sizes: str = "") -> Found | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
-            check_inputs(inputs, self.devices)
+            check_inputs(inputs, self.devices, self.gradients)
             found = self._imported(inputs)
             found.report.sizes = sizes
             if isinstance(found, CompiledGraph):
@@ -229,12 +235,12 @@ class _Graph:
         return self._calls[key] > OFTEN
 
     def _for_any_sizes(self) -> Callable[..., Any] | None:
-        """Return the graph of which what has fixed sizes is compiled; None if that is little."""
+        """Return the graph with its pieces of fixed sizes compiled; None if these are few."""
         if not self._is_cut:
             self._is_cut = True
             try:
                 self._apart = sizes_apart(self.without_gradients, self._compiled_piece)
-            except Exception as error:  # what a later version of PyTorch says of sizes
+            except Exception as error:  # another form of sizes in a later version of PyTorch
                 log.info("a graph is compiled for each size: %s", describe(error))
                 log.debug("why:", exc_info=error)
         return self._apart
@@ -246,8 +252,8 @@ class _Graph:
         return piece.compiled(inputs, sizes)
 
     def _by_rows(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
-        """Return what answers calls with any number of rows; None if the graph is compiled for one
-        size after the other."""
+        """Return the callable for any number of rows; None if the graph is compiled for one size
+        after the other."""
         rows = self.rows
         if rows is None or not self.work.has_classes:
             return None
@@ -272,7 +278,7 @@ class _Graph:
     def _sized_graph(self, rows: Rows, inputs: Sequence[Any]) -> SizedGraph:
         from mirage.torch.sized_graph import SizedGraph
 
-        check_inputs(inputs, self.devices)
+        check_inputs(inputs, self.devices, self.gradients)
         return SizedGraph(self.without_gradients, rows, inputs, self.work, self.watch)
 
 

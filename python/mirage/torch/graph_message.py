@@ -1,11 +1,11 @@
 """A graph of TorchDynamo as a message to another process, which imports it there.
 
-The message has what the graph's canonical text tells (:mod:`mirage.torch.graph_text`): ops by their
-names, types, shapes, strides and devices of inputs without their elements, and the tensors that the
-graph holds with theirs; also the positions in the user's program, for error messages. The process
-sees no GPU: it has the tensors that the graph holds there on the host, and knows where they belong.
-The effects, which depend on the GPU (its attention chooses the strides of its result), are part of
-the message.
+The message has the contents of the graph's canonical text (:mod:`mirage.torch.graph_text`): ops by
+their names, types, shapes, strides and devices of inputs without their elements, and the tensors
+that the graph holds with theirs; also the positions in the user's program, for error messages. The
+process sees no GPU: it has the tensors that the graph holds on the GPU in host memory, and knows
+where they belong. The effects, which depend on the GPU (its attention chooses the strides of its
+result), are part of the message.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Settings:
 
     @contextmanager
     def applied(self) -> Generator[None]:
-        """Make them those of this process, which keeps all of them but the inference mode."""
+        """Apply the settings to this process, which keeps all of them except the inference mode."""
         torch.set_default_dtype(self.default_dtype)
         torch.set_float32_matmul_precision(self.precision)
         torch.use_deterministic_algorithms(self.deterministic)
@@ -106,7 +106,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class GraphMessage:
-    """A graph and what its inputs are like."""
+    """A graph and the types of its inputs."""
 
     text: str
     nodes: tuple[SentNode, ...]
@@ -142,13 +142,12 @@ class GraphMessage:
 
     @property
     def homes(self) -> dict[str, torch.device]:
-        """The devices of the tensors that the graph holds on another one than the host."""
+        """The devices of the tensors that the graph does not hold on the host."""
         devices = {path: torch.device(sent.device) for path, sent in self.held}
         return {path: device for path, device in devices.items() if device.type != "cpu"}
 
     def is_told_by(self, module: GraphModule) -> bool:
-        """Return whether a graph has the message's text in this process, as it has in the one that
-        sent it."""
+        """Return whether a graph has the same text in this process as in the sender."""
         settings, *rest = self.text.split("\n")
         lines = graph_lines(module, self.homes)
         if self.rows is not None:
@@ -159,8 +158,8 @@ class GraphMessage:
 def message_of(
     module: GraphModule, inputs: Sequence[Any], text: str, rows: Rows | None = None
 ) -> GraphMessage | None:
-    """Return the message for a graph with a canonical text; None if its import depends on what the
-    other process does not have. Raises the errors of
+    """Return the message for a graph with a canonical text; None if its import depends on something
+    that the other process does not have. Raises the errors of
     :func:`~mirage.frontend.torch_import.capture.effects.effects_of`."""
     if torch.get_default_device().type != "cpu":
         return None

@@ -39,7 +39,7 @@ class Rows:
 
     @property
     def text(self) -> str:
-        """What an import depends on, in one line."""
+        """Everything on which an import depends, in one line."""
         rows = sorted(self.tensors.items()), sorted(self.numbers.items())
         return f"rows {self.least} {self.most} {rows}"
 
@@ -96,7 +96,7 @@ def why_no_rows(module: torch.fx.GraphModule) -> str:
 
 
 def _known(module: torch.fx.GraphModule) -> list[Any]:
-    """Return what TorchDynamo knows of the inputs."""
+    """Return TorchDynamo's symbolic values of the inputs."""
     return [
         node.meta.get("example_value", node.meta.get("val"))
         for node in module.graph.nodes

@@ -3,9 +3,9 @@ imported as the same program.
 
 The text contains everything that an import depends on: ops with their arguments, in order; types,
 shapes, strides and devices of inputs; the values of numbers; the contents of tensors that the graph
-holds; and the settings and versions of PyTorch. The names of values do not matter, nor does the
-place in the user's program. A graph that contains something whose meaning cannot be written as text
-has no canonical text.
+holds; and the settings and versions of PyTorch. The names of values do not matter, and neither does
+the place in the user's program. A graph that contains something whose meaning cannot be written as
+text has no canonical text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.immutable_collections import immutable_dict, immutable_list
 
 LARGEST = 1 << 24
-"""The most bytes that a graph holds: its tensors are read each time."""
+"""The most bytes that a graph may hold: its tensors are read each time."""
 OPS = frozenset({"aten", "prims"})
 """The namespaces of ops that belong to PyTorch itself."""
 AUTOCAST = ("cpu", "cuda")
@@ -128,7 +128,7 @@ def bytes_of(x: torch.Tensor) -> bytes:
 
 def function_name(function: Any) -> str:
     """Return the name of an op or a function of PyTorch or Python. Raises :class:`NoTextError` for
-    others: only what belongs to a version of PyTorch does not change."""
+    others: only functions that belong to a version of PyTorch do not change."""
     if isinstance(function, OpOverload | OpOverloadPacket):
         name = str(function)
         if name.partition(".")[0] in OPS:

@@ -1,4 +1,4 @@
-"""What becomes of a graph: where it is imported, and where its kernels are found."""
+"""How a graph is processed: where it is imported, and where its kernels are found."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ class GraphWork:
 
     @property
     def chosen(self) -> Mapping[str, Any]:
-        """The options for the device that is this thread's, wherever kernels are searched."""
+        """The options for this thread's device, wherever kernels are searched."""
         return with_chip(self.options) if self.imports_elsewhere else self.options
 
     def import_later(
         self, module: torch.fx.GraphModule, inputs: Sequence[Any], text: str
     ) -> ImportedLater | None:
-        """Return the graph, which another process imports; None if it has to be imported now."""
+        """Return the graph, which another process imports; None if it must be imported now."""
         if not self.imports_elsewhere:
             return None
         compiled = partial(self.compile_graph, options=self.chosen)

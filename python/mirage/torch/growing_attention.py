@@ -1,9 +1,10 @@
 """Attention to a cache that grows with each token, as one kernel for many lengths.
 
-In each call the cache has another length, and its heads start elsewhere in memory. The kernel reads
-keys and values as tables of rows, by the numbers of their rows, up to the largest length that there
-is room for (:mod:`mirage.torch.room_to_grow`). The length is an input: a mask of positions leaves
-out the steps beyond it. The numbers of rows are computed once for each length, for all layers.
+In each call the cache has another length, and its heads start at other places in memory. The kernel
+reads keys and values as tables of rows, by the numbers of their rows, up to the largest length for
+which there is room (:mod:`mirage.torch.room_to_grow`). The length is an input: a mask of positions
+leaves out the steps beyond it. The numbers of rows are computed once for each length, for all
+layers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ log = logging.getLogger("mirage.torch")
 
 
 class Ready(Protocol):
-    """What a graph is replaced by; it computes with kernels once it ``is_ready``."""
+    """The replacement of a graph; it computes with kernels once it ``is_ready``."""
 
     @property
     def is_ready(self) -> bool: ...
@@ -55,8 +56,8 @@ MOST = 16
 
 
 def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
-    """Return a copy of a graph in which nothing stands between the ops of such an attention, and in
-    which its caches are given room to grow; and the name of the attention for each of its ops."""
+    """Return a copy of a graph in which the ops of each such attention are adjacent and its caches
+    have room to grow; and the name of the attention for each of its ops."""
     graph, copies = Graph(), dict[Node, Node]()
     results: Any = graph.graph_copy(module.graph, copies)
     graph.output(results)
@@ -74,8 +75,8 @@ def attention_apart(module: GraphModule) -> tuple[GraphModule, dict[Node, str]]:
 
 
 def growing_attention(piece: GraphModule, answer: Answer) -> GrowingAttention | None:
-    """Return what replaces a piece of one attention, compiled by ``answer``; None if that needs
-    more than the length at the call."""
+    """Return the replacement of a piece that is one attention, compiled by ``answer``; None if it
+    depends on more than the length at the call."""
     inputs = piece.graph.find_nodes(op="placeholder")
     caches = [i for i, n in enumerate(inputs) if grows(example_of(n))]
     masks = [i for i, n in enumerate(inputs) if widens(example_of(n))]
@@ -118,16 +119,16 @@ class GrowingAttention:
     def _compiled(
         self, room: int, inputs: Sequence[Any], tensors: Sequence[torch.Tensor]
     ) -> Ready | None:
-        """Return what computes calls like this one; None if PyTorch does."""
+        """Return the callable for calls like this one; None if PyTorch computes them."""
         try:
             return self.answer(self._at(room, inputs), tensors, f"for up to {room} keys")
-        except Exception as error:  # what a later version of PyTorch writes
+        except Exception as error:  # written by a later version of PyTorch
             log.info("attention to up to %d keys stays with PyTorch: %s", room, describe(error))
             return None
 
     def _inputs(self, inputs: Sequence[Any]) -> tuple[int, list[torch.Tensor]] | None:
-        """Return the length that there is room for, and the inputs of the graph for it; None if
-        a tensor lies in memory in another way."""
+        """Return the length for which there is room, and the inputs of the graph for it; None if a
+        tensor has another memory layout."""
         caches = [inputs[i] for i in self.caches]
         length, *others = (x.shape[-2] for x in caches)
         rows, *same = (prod(x.shape[:-2]) for x in caches)
@@ -187,7 +188,7 @@ def _leave_out(graph: Graph, node: Node, copy: Node, there: Node) -> None:
         return
     with graph.inserting_before(copy):
         if given is None:
-            # whatever is computed of a key that is not there, be it not a number
+            # for any values of missing keys, even NaN
             scores = graph.call_function(torch.where, (there, copy.args[0], -inf))
             copy.args = (scores, *copy.args[1:])
             return
@@ -195,7 +196,7 @@ def _leave_out(graph: Graph, node: Node, copy: Node, there: Node) -> None:
         dtype = example_of(node if seen is None else seen).dtype
         if dtype is torch.bool:
             mask = graph.call_function(torch.logical_and, (mask, there))
-        else:  # nothing has to be known of lines without any key: there is always one
+        else:  # there is always a key, so rows without keys need no care
             added = graph.call_method("unsqueeze", (_added(graph, there, dtype), 0))
             mask = added if mask is None else graph.call_function(torch.add, (mask, added))
     copy.args = tuple(given.pop(name) for name in PARAMETERS[:3])
@@ -203,7 +204,7 @@ def _leave_out(graph: Graph, node: Node, copy: Node, there: Node) -> None:
 
 
 def _added(graph: Graph, there: Node, dtype: torch.dtype) -> Node:
-    """Write what is added to scores: minus infinity to those of keys that are not ``there``."""
+    """Write the number that is added to scores: minus infinity for keys that are not ``there``."""
     added = graph.call_function(torch.where, (there, 0.0, -inf))
     return graph.call_method("to", (added, dtype))
 
@@ -213,7 +214,7 @@ def rows_and_length(
     rows: int, length: int, room: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the numbers of the rows of ``rows`` heads of a length up to ``room``, where the last
-    row stands for those beyond the length, and the length."""
+    row is used beyond the length; and the length."""
     with torch.inference_mode(False):
         at = torch.arange(room, dtype=torch.int32, device=device).clamp_(max=length - 1)
         heads = torch.arange(rows, dtype=torch.int32, device=device) * length
@@ -221,5 +222,5 @@ def rows_and_length(
 
 
 def _padded(mask: torch.Tensor, room: int) -> torch.Tensor:
-    """Return a mask of as many keys; what it says of those that are not there does not matter."""
+    """Return a mask for this number of keys; its elements for missing keys do not matter."""
     return torch.nn.functional.pad(mask, (0, room - mask.shape[-1]))

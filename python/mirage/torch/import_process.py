@@ -1,9 +1,9 @@
 """A process that imports graphs of TorchDynamo for another one:
 ``python -m mirage.torch.import_process``.
 
-It is a process of its own beside those that optimize programs, which need no PyTorch. A request has
-the graph (:mod:`mirage.torch.graph_message`), and the answer the import as an entry of the cache,
-or none if this process cannot import the graph as the other would.
+It is separate from the processes that optimize programs, which need no PyTorch. A request has the
+graph (:mod:`mirage.torch.graph_message`). The answer has the import as an entry of the cache, or
+none if this process cannot import the graph in the same way as the other one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 
 def _import(message: GraphMessage, module: GraphModule, inputs: list[Any]) -> None:
-    """Import a graph where its device is not, and keep the import."""
+    """Import a graph on a machine without its device, and keep the import."""
     rows, effects = message.rows, message.effects
     if rows is not None:
         sized = import_sized(module, rows, inputs, moved=False, effects=effects)

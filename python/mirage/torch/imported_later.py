@@ -1,5 +1,5 @@
-"""A graph that another process imports: PyTorch answers the first calls at once, as it does until
-there are kernels."""
+"""A graph that another process imports. Meanwhile, and until there are kernels, PyTorch answers
+calls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ImportedLater:
 
     @property
     def is_ready(self) -> bool:
-        """Whether its kernels compute the next call, or that call has to import it."""
+        """Whether its kernels compute the next call, or that call must import it."""
         return self._import_here or (self._graph is not None and self._graph.is_ready)
 
     def __call__(self, *inputs: Any) -> Any:
@@ -66,7 +66,7 @@ class ImportedLater:
         """Take the import that another process has made."""
         waiting: list[tuple[torch.Tensor, torch.device]] = []
         found = kept_import(self.text, self.module, self.examples, waiting)
-        if found is None:  # it cannot be handed over
+        if found is None:  # it cannot be sent
             self._import_here = True
             return
         graph = CompiledGraph(self.module, self.examples, found, self.report)
@@ -120,7 +120,7 @@ def import_later(
     compile_graph: Callable[[CompiledGraph], None],
     workshop: Workshop | None = None,
 ) -> ImportedLater | None:
-    """Return a graph that another process imports; None if it has to be imported here."""
+    """Return a graph that another process imports; None if it must be imported here."""
     message = message_of(module, inputs, text)
     if message is None:
         return None

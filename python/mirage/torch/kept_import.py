@@ -49,6 +49,8 @@ class KeptLayout:
     bytes: int
     input: int | None
     group: int
+    conjugate: bool
+    negative: bool
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,9 @@ def import_once(
     kept: bool = True,
     later: Callable[[str], T | None] = lambda text: None,
 ) -> GraphImport | T:
-    """Return the import of a graph: of an earlier run, or what ``later`` returns for its text
-    unless that is None, or made now. With ``kept``, it is used and kept. Raises the errors of
-    :func:`~mirage.torch.graph_import.import_graph`."""
+    """Return the import of a graph: that of an earlier run, the result of ``later`` for its text
+    unless that is None, or one that is made now. With ``kept``, it is used and kept. Raises the
+    errors of :func:`~mirage.torch.graph_import.import_graph`."""
     text = text_of(lambda: graph_text(module, inputs))
     found = kept_import(text, module, inputs) if kept and text is not None else None
     if found is not None:
@@ -181,7 +183,7 @@ def put_entry(text: str, module: torch.fx.GraphModule, kept: object) -> None:
 
 
 def kept_graph(program: Program, module: torch.fx.GraphModule) -> KeptGraph:
-    """Return a program of a graph as it is kept. Raises :class:`NoTextError` and
+    """Return a program of a graph in the form that is kept. Raises :class:`NoTextError` and
     :class:`~mirage.pipeline.parts.graph_record.BadRecordError`."""
     paths = [str(n.target) for n in module.graph.nodes if n.op == "get_attr"]
     own = {id(held_tensor(module, path)): path for path in paths}
@@ -245,8 +247,9 @@ def _kept_result(found: Any) -> KeptLayout | bool | int | float | str | None:
         return found
     dtype = str(found.dtype).removeprefix("torch.")
     return KeptLayout(
-        dtype, found.shape, found.strides, found.offset, found.bytes, found.input, found.group
-    )
+        dtype, found.shape, found.strides, found.offset, found.bytes, found.input, found.group,
+        found.conjugate, found.negative,
+    )  # fmt: skip
 
 
 def _result(kept: Any) -> Any:
@@ -254,7 +257,7 @@ def _result(kept: Any) -> Any:
         return kept
     return Layout(
         _dtype(kept.dtype), kept.shape, kept.strides, kept.offset, kept.bytes, kept.input,
-        kept.group,
+        kept.group, kept.conjugate, kept.negative,
     )  # fmt: skip
 
 

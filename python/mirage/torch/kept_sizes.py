@@ -1,8 +1,8 @@
 """Imports of graphs with a dynamic size, of earlier runs or another process
 (:mod:`mirage.torch.kept_import`).
 
-An entry is for one class of sizes, the largest of which its text states. It has the programs at
-that size and at the one below, from which follows what all sizes of the class have in common.
+An entry is for one class of sizes; its text is that of the largest size. It has the programs at
+that size and at the one below, from which the program at all sizes of the class follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers among a graph's results that are computed from numbers alone, such as a growing count of
+"""Numbers among a graph's results that are computed only from numbers, such as a growing count of
 tokens.
 
 TorchDynamo passes such a number as an input, and takes its new value from the results. No tensor
@@ -19,7 +19,7 @@ from mirage.torch.changing_numbers import arithmetic, numbers_alone
 
 class NumbersApart:
     """The graph ``module`` without the numbers that it is ``given``, by their places among its
-    inputs, and without the ``results`` that are made of them alone."""
+    inputs, and without the ``results`` that depend only on them."""
 
     def __init__(
         self, module: GraphModule, given: Mapping[Node, int], results: Mapping[int, Node]
@@ -48,8 +48,8 @@ class NumbersApart:
 
 
 def numbers_apart(module: GraphModule, inputs: Sequence[Any]) -> NumbersApart | None:
-    """Return the results that are made of numbers alone, with the numbers that no tensor depends
-    on, apart from the rest; None if there are none."""
+    """Return the results that depend only on numbers, and the numbers on which no tensor depends,
+    separate from the rest; None if there are none."""
     places = enumerate(zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True))
     given = {node: i for i, (node, x) in places if isinstance(x, int | torch.SymInt)}
     free = {node: i for node, i in given.items() if _is_free(node, arithmetic(module, given))}
@@ -63,7 +63,7 @@ def numbers_apart(module: GraphModule, inputs: Sequence[Any]) -> NumbersApart | 
 
 
 def _is_free(number: Node, inside: Mapping[Node, None]) -> bool:
-    """Return whether all that depends on a number is arithmetic of numbers, and results."""
+    """Return whether only arithmetic on numbers, and results, depend on a number."""
     return all(
         user.op == "output" or (user in inside and _is_free(user, inside)) for user in number.users
     )

@@ -72,7 +72,7 @@ class OnHost:
             copy = torch.nn.Parameter(copy, requires_grad=False)
         setattr(owner, name, copy)
         self._originals[id(copy)] = x
-        self._copies.append(copy)  # an id is one object's as long as that is there
+        self._copies.append(copy)  # an id belongs to one object as long as the object exists
 
 
 def move(x: torch.Tensor, device: torch.device) -> None:

@@ -2,8 +2,8 @@
 
 A cache that grows has another length in each call, and each length other memory: the rows of its
 second head start where those of the first one end. A kernel for all lengths reads such a tensor as
-a table of rows, of which it knows the largest number. So a tensor that grows is followed in memory
-by as much room as that table needs; to everybody else it is the same tensor.
+a table of rows with a known maximal number. So a tensor that grows is followed in memory by as much
+room as that table needs; for all other readers it is the same tensor.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from math import prod
 import torch
 
 LEAST = 64
-"""The smallest length that there is room for."""
+"""The smallest length for which room is made."""
 LEAST_RANK = 2
-"""The fewest dimensions of a tensor that grows: its rows, and what is in one."""
+"""The fewest dimensions of a tensor that grows: its rows, and the elements of a row."""
 
 
 def room_for(length: int) -> int:
-    """Return the length that there is room for: a power of two, so that a kernel serves many
+    """Return the length for which room is made: a power of two, so that a kernel serves many
     lengths, and at most half of the room is free."""
     return max(LEAST, 1 << max(length - 1, 0).bit_length())
 
@@ -52,7 +52,7 @@ def _is_dense(tensors: Sequence[torch.Tensor]) -> bool:
 
 
 def as_table(x: torch.Tensor) -> torch.Tensor | None:
-    """Return the rows of a tensor and the room behind it as one table; None if there is too
+    """Return the rows of a tensor and the room after it as one table; None if there is too
     little."""
     *outer, length, width = x.shape
     rows = prod(outer) * room_for(length)

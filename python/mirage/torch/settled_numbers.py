@@ -1,8 +1,8 @@
-"""Numbers that ops take as numbers only, such as the eps of a norm.
+"""Numbers that ops accept only as numbers, such as the eps of a norm.
 
 With ``dynamic=True`` TorchDynamo passes each float that a module holds as a tensor without
-dimensions, whose number could change from call to call. Where an op takes no tensor in its place,
-the graph is compiled for the number that the call has, and a few others.
+dimensions, whose number could change from call to call. If an op accepts no tensor in its place,
+the graph is compiled for the number of the call, and for a few others.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SettledNumbers:
         self, compiled: Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]
     ) -> Callable[..., Any]:
         """Return the callable that replaces the graph; ``compiled`` gives those for its numbers and
-        the inputs that are left."""
+        the remaining inputs."""
         found: dict[tuple[str, ...], Callable[..., Any]] = {}
 
         def answer(*inputs: Any) -> Any:
@@ -91,8 +91,8 @@ def _met(inside: Mapping[Node, None]) -> list[Node]:
 
 
 def _takes_tensors(number: Node) -> bool:
-    """Return whether what uses a number takes a tensor without dimensions in its place; true also
-    if that cannot be found out."""
+    """Return whether the user of a number accepts a tensor without dimensions in its place; also
+    true if that cannot be determined."""
     tensor = torch.empty((), device="meta")
     return all(
         user.op == "output" or _runs(user, number, tensor) or not _runs(user, number, 0.5)
@@ -101,7 +101,7 @@ def _takes_tensors(number: Node) -> bool:
 
 
 def _runs(node: Node, number: Node, value: Any) -> bool:
-    """Return whether an op takes this ``value`` for a number, beside tensors like its own."""
+    """Return whether an op accepts this ``value`` for a number, with tensors like its own."""
     examples = {n: _without_elements(n) for n in node.all_input_nodes} | {number: value}
     args, kwargs = _copied(node.args, examples), _copied(node.kwargs, examples)
     target: Any = node.target
@@ -110,7 +110,7 @@ def _runs(node: Node, number: Node, value: Any) -> bool:
             getattr(args[0], target)(*args[1:], **kwargs)
         elif node.op == "call_function":
             target(*args, **kwargs)
-    except Exception:  # whatever an op says of operands that it does not take
+    except Exception:  # an op may raise any error for operands that it does not accept
         return False
     return True
 

@@ -73,7 +73,7 @@ class SizedClass:
 
 @dataclass(eq=False)
 class _Class:
-    """What is known of a class: an ``error`` if it cannot be compiled."""
+    """The state of a class: an ``error`` if it cannot be compiled."""
 
     report: Report
     found: SizedClass | None = None
@@ -105,7 +105,7 @@ class SizedGraph:
         self.options = self.work.chosen  # now: another thread may have another device
 
     def at(self, inputs: Sequence[Any]) -> Callable[..., Any] | None:
-        """Return what answers calls at the size of the inputs; None if the size is too large to be
+        """Return the callable for the size of the inputs; None if the size is too large to be
         compiled, or if its class remains with PyTorch. Raises the errors of the import, including
         :class:`~mirage.frontend.errors.DynamicShapeError`."""
         size = self.rows.size_of(inputs)
@@ -154,7 +154,7 @@ class SizedGraph:
 
         def taken() -> None:
             found = kept()
-            if found is None:  # it cannot be handed over
+            if found is None:  # it cannot be sent
                 known.import_here = True
             else:
                 self._take(known, found, most)

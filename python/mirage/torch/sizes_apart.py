@@ -1,9 +1,9 @@
 """Ops on tensors with a size that keeps changing, apart from the rest of a graph.
 
-A cache that grows with each token has another size in each call. PyTorch computes what depends on
-it (it appends to the cache), except for attention to the cache, which is a piece of its own
-(:mod:`mirage.torch.growing_attention`). The graph is cut around these ops; the rest, whose sizes
-are fixed, is compiled once.
+A cache that grows with each token has another size in each call. PyTorch computes everything that
+depends on it (it appends to the cache), except for attention to the cache, which is a separate
+piece (:mod:`mirage.torch.growing_attention`). The graph is cut around these ops; the rest, whose
+sizes are fixed, is compiled once.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mirage.torch.graph_pieces import another, cut, example_of, examples_of, pie
 from mirage.torch.growing_attention import Answer, attention_apart, growing_attention
 
 LEAST_OPS = 5
-"""The fewest ops of a piece that is compiled: fewer are not worth a call of their own."""
+"""The fewest ops of a piece that is compiled: fewer are not worth a separate call."""
 LEAST_SHARE = 2 / 3
 """The least share of a graph's ops that must have fixed sizes."""
 
 
 def sizes_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
     """Return a graph whose pieces with fixed sizes, and attention to growing caches, are replaced
-    by what ``answer`` makes of them (if anything); None if most sizes are not fixed."""
+    by the results of ``answer`` (if there are any); None if most sizes are not fixed."""
     apart, groups = attention_apart(module)
     ops = [n for n in apart.graph.nodes if n.op.startswith("call_")]
     kinds = [groups.get(n, computes_with_sizes(n)) for n in ops]
@@ -42,13 +42,13 @@ def sizes_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | Non
 
 
 def _attention(piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
-    """Return what replaces a piece that is an attention to a growing cache."""
+    """Return the replacement of a piece that is an attention to a growing cache."""
     attends = any(map(attention_group, piece.graph.nodes))
     return growing_attention(piece, answer) if attends else None
 
 
 def _fixed(call: Node, piece: GraphModule, answer: Answer) -> Callable[..., Any] | None:
-    """Return what replaces a piece with fixed sizes, called by ``call``."""
+    """Return the replacement of a piece with fixed sizes, called by ``call``."""
     examples = examples_of(piece.graph.find_nodes(op="placeholder"))
     inside = [n for n in piece.graph.nodes if n.op.startswith("call_")]
     if examples is None or len(inside) < LEAST_OPS or any(map(computes_with_sizes, inside)):
@@ -63,7 +63,7 @@ def _fixed(call: Node, piece: GraphModule, answer: Answer) -> Callable[..., Any]
 
 
 def computes_with_sizes(node: Node) -> bool:
-    """Return whether a size of an operand or of a result may be another one in another call."""
+    """Return whether a size of an operand or of a result may differ between calls."""
     if not node.op.startswith("call_"):
         return False
     values = (example_of(n) for n in (node, *node.all_input_nodes))
@@ -85,7 +85,7 @@ def _flat(values: Any) -> Iterator[Any]:
 
 
 def _places(ops: Sequence[Node], kinds: Sequence[object]) -> dict[Node, int]:
-    """Return numbers of runs of ops of one kind."""
+    """Return, for each op, the number of its run of ops of one kind."""
     places: dict[Node, int] = {}
     place = 0
     for before, kind, node in zip((None, *kinds), kinds, ops):
@@ -101,8 +101,8 @@ def _is_made(x: Any) -> bool:
 
 class _Piece:
     """A compiled piece. PyTorch may give a result of another piece other strides than when the
-    graph was traced, as its kernels depend on sizes; then it runs this piece as well. Those of
-    dimensions of size 1 say nothing."""
+    graph was traced, as its kernels depend on sizes; then it runs this piece as well. Strides of
+    dimensions of size 1 do not matter."""
 
     def __init__(
         self,

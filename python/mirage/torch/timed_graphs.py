@@ -34,8 +34,8 @@ def tune(
     keep the choice in the cache: a later start takes the fastest at once.
 
     The arguments are those of :func:`mirage.torch.explain`; ``seconds`` are for timing, after the
-    search, half of what is left for each graph. Classes of dynamic sizes are not timed. Raises
-    :class:`~mirage.runtime.errors.NoGpuError`.
+    search; each graph gets half of the remaining seconds. Classes of dynamic sizes are not timed.
+    Raises :class:`~mirage.runtime.errors.NoGpuError`.
     """
     if timer is None:
         measure.need_gpu("tuning")

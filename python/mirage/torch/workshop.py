@@ -90,7 +90,7 @@ class Workshop:
         """Submit a job, and return it. Its ``done`` is called in another thread when it is
         finished."""
         with self._lock:
-            if self._owner != os.getpid():  # a fork of the process that had the threads
+            if self._owner != os.getpid():  # this process is a fork of the one that had the threads
                 self._workers, self._children, self._idle = set(), set(), 0
                 self._jobs.clear()
                 self._owner = os.getpid()

@@ -1,5 +1,5 @@
-"""Choices whose outcome is known: from the ranges of integers, such as those of positions, or as an
-integer that is kept where it is not zero is the same integer everywhere."""
+"""Choices whose outcome is known, either from the ranges of integers (such as positions), or
+because an integer that is kept where it is not zero is the same integer everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 
 def without_certain_choices(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with what is always chosen in place of the choice."""
+    """Return ``graph`` with each choice replaced by the operand that is always chosen."""
     ranges = ranges_of(graph)
     makers = {v: op for op in graph.ops for v in op.results}
     found = {

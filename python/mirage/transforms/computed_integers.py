@@ -1,5 +1,5 @@
-"""Exact arithmetic on integers that something other than a kernel reads, computed by a kernel of
-its own.
+"""Exact arithmetic on integers that something other than a kernel reads, computed by a separate
+kernel.
 
 A launch that loads the result of a formula computes it (:mod:`mirage.transforms.lookups`). For all
 other readers (the program's caller, calls of PyTorch, lookups, bounds of loops) a kernel writes it,
@@ -32,11 +32,11 @@ from mirage.transforms.counted_positions import counted_positions, with_position
 WARPS = 4
 COLUMNS, TILE, BYTES = 512, 2048, 4096
 """The elements of a row, and of all rows and results together, that a block computes, and the bytes
-of one operand: a thread loads 32 bytes at once, and more blocks hide better how long that takes."""
+of one operand: a thread loads 32 bytes at once, and more blocks hide the latency better."""
 MOST_HELD = 32
 """The most operands of formulas that a thread holds for one tile: each takes two registers."""
 TOGETHER = 4
-"""The most results of one kernel: each has registers of its own until all are stored."""
+"""The most results of one kernel: each has its own registers until all are stored."""
 
 
 def read_from_memory(launch: Launch) -> set[Value]:
@@ -50,7 +50,7 @@ def read_from_memory(launch: Launch) -> set[Value]:
 
 
 def with_stored_integers(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with launches that compute what has to be in memory."""
+    """Return ``graph`` with launches that compute the integers that must be in memory."""
     graph = _with_lines(graph)
     formulas, stored = formulas_of(graph), in_memory(graph)
     if not stored:
@@ -96,8 +96,9 @@ def in_memory(graph: KernelGraph) -> set[Value]:
 
 
 def _crowded(launch: Launch, made: Mapping[Value, Integers]) -> set[Value]:
-    """Return the params, ``made`` by formulas, for whose operands a thread has no registers: the
-    search, to which such a param is a tensor of truth values or small integers, chose the tile."""
+    """Return the params, ``made`` by formulas, for whose operands a thread has too few registers.
+    (The search has chosen the tile as if such a param were a tensor of truth values or small
+    integers.)"""
     threads = 32 * launch.schedule.warps
     found: set[Value] = set()
     for op in all_ops(launch.body.ops):
@@ -111,8 +112,8 @@ def _crowded(launch: Launch, made: Mapping[Value, Integers]) -> set[Value]:
 
 
 def _together(graph: KernelGraph, formulas: Sequence[Integers]) -> list[list[Integers]]:
-    """Group formulas of one shape that a kernel can compute where the first of them is: what they
-    read is there before."""
+    """Group formulas of one shape that a kernel can compute at the place of the first one: their
+    operands exist before it."""
     places = {v: i for i, op in enumerate(graph.ops) for v in op.results}
     groups: list[tuple[int, list[Integers]]] = []
     for op in formulas:
@@ -176,8 +177,8 @@ def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) ->
 
 
 def _part(size: int, most: int) -> int:
-    """Return the size of tiles of at most ``most``: one that divides ``size`` if it is not much
-    smaller, as tiles of a dynamic number of rows do."""
+    """Return the size of tiles of at most ``most``: preferably one that divides ``size``, if it is
+    not much smaller; tiles of a dynamic number of rows must divide it."""
     if size <= most:
         return size
     divisor = next(d for d in range(most, 0, -1) if size % d == 0)

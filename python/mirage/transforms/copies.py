@@ -1,5 +1,5 @@
 """Removal of copies that cannot be distinguished from their originals, and of repeated
-computations; copies where originals would be handed out."""
+computations; also the insertion of copies where results would otherwise be the originals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def without_repeats(graph: KernelGraph) -> KernelGraph:
 def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> KernelGraph:
     """Return ``graph`` with copies for outputs that must not be views of inputs or of each other.
     ``memories`` names the memory of outputs, by number: two outputs may share it if it has the same
-    name, and none of them may be an input's. Other outputs stay as they are, and nothing else may
+    name, and none of them may be an input's. Other outputs do not change, and nothing else may
     share their memory.
     """
     made = {v: op for op in graph.ops for v in op.results}
@@ -89,7 +89,8 @@ def with_own_memory(graph: KernelGraph, memories: Mapping[int, Hashable]) -> Ker
 
 
 def is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
-    """Return whether a view is a copy, since no strides reach its elements in another shape."""
+    """Return whether a view requires a copy, because no strides reach its elements in another
+    shape."""
     if not op.renames or 0 in op.result.shape:
         return False
     (x,) = op.operands
@@ -97,7 +98,7 @@ def is_copied(op: Op, made: Mapping[Value, Op]) -> bool:
 
 
 def _strides(value: Value, made: Mapping[Value, Op]) -> Strides:
-    """Return the strides of a value that may be a view of others, as PyTorch has them."""
+    """Return the strides in PyTorch of a value that may be a view of others."""
     op = made.get(value)
     if isinstance(op, Transpose):
         inner = _strides(op.operands[0], made)
@@ -111,8 +112,8 @@ def _strides(value: Value, made: Mapping[Value, Op]) -> Strides:
 
 
 def handed_out(graph: KernelGraph) -> set[Value]:
-    """Return the values that the caller gets, and those that these may be views of: they may be
-    written to."""
+    """Return the values that the caller gets, and those of which these may be views: the caller may
+    write to them."""
     found = set(graph.outputs)
     for op in reversed(graph.ops):
         if isinstance(op, View | External) and found.intersection(op.results):

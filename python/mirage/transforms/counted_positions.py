@@ -1,7 +1,7 @@
 """Tensors of positions, and views of them, as formulas that kernels compute.
 
-The element of such a tensor is a sum of multiples of its indices, as the address of a view's
-element is; so views change both alike.
+The element of such a tensor is a sum of multiples of its indices, like the address of an element in
+a view, so views change both in the same way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Counted:
     start: int = 0
 
     def seen_by(self, view: Op) -> Counted | None:
-        """Return what a view of such a tensor is; None if it is no such tensor."""
+        """Return a view of such a tensor as such a tensor; None if it is not one."""
         (x,) = view.operands
         if view.cut_at is not None:
             starts = (s * at for s, at in zip(self.strides, view.cut_at, strict=True))
@@ -74,8 +74,8 @@ def counted_positions(graph: KernelGraph) -> dict[Value, Counted]:
 
 
 def with_positions(op: Integers, counted: Mapping[Value, Counted]) -> Integers:
-    """Return a formula that counts what it would load, if that is the index along one of its
-    dimensions."""
+    """Return a formula with a position in place of a load, if the loaded tensor is the index along
+    one of its dimensions."""
     found: set[int] = set()
     for number, (v, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
         known = counted.get(v)

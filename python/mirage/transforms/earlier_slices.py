@@ -1,12 +1,12 @@
-"""Slices of what is computed element by element from rows that are looked up, taken earlier.
+"""Slices of values that are computed element by element from looked-up rows, taken earlier.
 
 A kernel computes such a value where it reads it, but not a slice of it: the whole value would be
 stored first. If everything that the value is computed from is sliced instead, down to the indices,
 nothing is stored. A convolution that sees no later places (``conv(x, padding=k - 1)[..., :n]``) is
 written like that.
 
-Condition: nothing else reads what is between the lookups and the slice, except indices, which are
-cheap to compute again.
+Condition: nothing else reads the values between the lookups and the slice, except indices, which
+are cheap to compute again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Va
 
 
 def with_earlier_slices(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with such slices taken of the indices."""
+    """Return ``graph`` with such slices applied to the indices."""
     slices, names = _Slices(graph), dict[Value, Value]()
     for op in graph.ops:
         new = with_operands(op, tuple(names.get(v, v) for v in op.operands))
@@ -40,7 +40,7 @@ def with_earlier_slices(graph: KernelGraph) -> KernelGraph:
 
 
 class _Slices:
-    """The ops of a graph as they are rewritten."""
+    """The ops of the rewritten graph."""
 
     def __init__(self, graph: KernelGraph) -> None:
         self.ops: list[Op] = []
@@ -49,12 +49,12 @@ class _Slices:
         self._readers.update(graph.outputs)
 
     def add(self, op: Op) -> None:
-        """Add an op as it is."""
+        """Add an op unchanged."""
         self.ops.append(op)
         self._definitions.update(dict.fromkeys(op.results, op))
 
     def earlier(self, op: Op) -> Value | None:
-        """Add what replaces an op that is such a slice; None if it is none."""
+        """Add the replacement of such a slice; None for other ops."""
         if op.cut_at is None or not self._looks_up(op.operands[0]):
             return None
         return self._part(op.operands[0], (op.cut_at, op.result.shape), {})
@@ -67,7 +67,7 @@ class _Slices:
         return op.names_rows is not None or any(map(self._looks_up, op.operands))
 
     def _passes(self, x: Value, op: Op) -> bool:
-        """Return whether a part of ``x`` is what ``op`` makes of parts of its operands."""
+        """Return whether ``op`` computes a part of ``x`` from parts of its operands."""
         if self._readers[x] > 1 and not x.dtype.is_integer:
             return False
         if isinstance(op, Lookup | Elementwise):

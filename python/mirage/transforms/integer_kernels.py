@@ -1,7 +1,7 @@
 """Totals of exact integers, and the formulas of their results, computed by kernels.
 
-What a formula computes of a total, element by element, is computed by the kernel that has the
-total, if it would have to be in memory otherwise.
+The kernel that has a total also computes formulas of it, element by element, if their results would
+otherwise have to be in memory.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import chain
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.integer_formula import LOAD, Formula
 from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
 from mirage.semantics.integers import Integers, MapIntegers, held
@@ -29,6 +30,7 @@ from mirage.transforms.computed_integers import formulas_of, in_memory, lines_of
 from mirage.transforms.integer_reductions import reducing
 from mirage.transforms.integer_rows import Rows
 from mirage.transforms.integer_scans import has_scan, scanning
+from mirage.transforms.sorting_kernels import sorting
 
 
 def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
@@ -49,7 +51,7 @@ def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
             or not {*formulas, *kernel.between}.issuperset(beside.readers.get(op.result, ()))
         }  # fmt: skip
         made.update({formula: [] for formula in formulas})
-        # where the operands of a formula are there, but for those of several formulas
+        # where the operands of a formula exist, except those that several formulas compute
         alone = len(kernel.totals) == 1 and len(formulas) == 1 and not kept
         made[formulas[0] if alone else kernel.totals[0]] = [
             *kernel.launches[:-1],
@@ -93,6 +95,11 @@ def _(op: IntegerReduce) -> list[Launch]:
 @_launches.register
 def _(op: IntegerCumulate) -> list[Launch]:
     return scanning(op) if has_scan(op) else []
+
+
+@_launches.register
+def _(op: Argsort) -> list[Launch]:
+    return sorting(op)
 
 
 @singledispatch
@@ -144,7 +151,8 @@ class _Beside:
                 yield formula
 
     def rows(self) -> Iterator[Rows]:
-        """Return the reductions of rows together with others of what formulas give of them."""
+        """Return reductions of rows, together with reductions of formulas of these rows and their
+        totals."""
         groups: dict[Op, list[IntegerReduce]] = {}
         for op in chain.from_iterable(map(_reductions, self.graph.ops)):
             group = next((g for g in groups.values() if self._is_of(op, g)), [])
@@ -159,8 +167,8 @@ class _Beside:
                 yield Rows((first, *others), formulas)
 
     def _is_of(self, op: IntegerReduce, group: Sequence[IntegerReduce]) -> bool:
-        """Return whether a reduction is one of what a formula gives of a group's results, and of
-        what there is before the group."""
+        """Return whether a reduction is one of a formula of a group's results and of values that
+        exist before the group."""
         row, first = op.operands[0], group[0]
         formula = self.made.get(row)
         if formula is None or row in self.graph.outputs or self.readers[row] != [op]:
@@ -171,8 +179,8 @@ class _Beside:
         return not own.isdisjoint(formula.operands) and self._is_there(row, first, own)
 
     def _is_there(self, row: Value, first: IntegerReduce, own: Set[Value] = frozenset()) -> bool:
-        """Return whether the kernel of a total can compute a formula: its operands, other than its
-        ``own`` results, are there before."""
+        """Return whether the kernel of a total can compute a formula: its operands, other than the
+        kernel's ``own`` results, exist before."""
         formula = self.made[row]
         others = set(formula.operands) - own - self.positions
         return self._are_there(others, self.places[first.result]) and _has_order(formula)

@@ -1,8 +1,8 @@
 """Blocks that reduce integers.
 
 A block loads tiles of integers of 64 bits (or computes them, if they are those of a formula), adds
-them up element by element over its steps, and reduces what it has in the end. If there are few
-results, several blocks share each of them, and a second kernel combines what these have found.
+them up element by element over its steps, and reduces the sums in the end. If there are few
+results, several blocks share each of them, and a second kernel combines their results.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _reducing(fn: ReduceFn, x: Value, result: Value, dims: Sequence[int]) -> lis
 
 
 def _cuts(shape: tuple[int, ...], dims: Sequence[int]) -> list[Cut]:
-    """Return how each dimension is cut. Tiles lie along the last dimension, where elements are
+    """Return how each dimension is cut. Tiles extend along the last dimension, where elements are
     neighbours in memory, and along one other."""
     tile = _tile(shape, dims)
     counts = [ceil(n / t) for n, t in zip(shape, tile, strict=True)]

@@ -4,10 +4,10 @@ The place of a row's largest integer takes two reductions: the maximum, and the 
 an element equals it. A block that has the row in registers computes both, and reads it once.
 
 Longer rows are cut into parts. Each block then finds the largest integer ``m`` of its part, and the
-total ``t`` of what a formula gives where an element equals ``m`` (of zeros elsewhere). This is the
-same problem again, with the parts' ``m`` as the row: where one of them is not the largest ``M``, no
-element of its part is, so the part adds zeros only; and where ``m`` is ``M``, its ``t`` is what the
-elements of the part add.
+total ``t`` of a formula where an element equals ``m`` (and of zeros elsewhere). This is the same
+problem again, with the parts' ``m`` as the row: if the ``m`` of a part is not the largest ``M``,
+none of its elements is, so the part adds only zeros; and if ``m`` is ``M``, then ``t`` is the
+contribution of the part.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _KEEP, _EQ = BinaryFn.KEEP.value, BinaryFn.EQ.value
 
 @dataclass(frozen=True)
 class Rows:
-    """Reductions over the same dimensions of the same rows: the first one, and others of formulas
-    of the rows and of earlier results."""
+    """Reductions over the same dimensions of the same rows: the first one, and reductions of
+    formulas of the rows and of earlier results."""
 
     totals: tuple[IntegerReduce, ...]
     formulas: Mapping[Value, Integers]
@@ -75,8 +75,8 @@ class Rows:
         return [self._launch(tile, partial, positions), *self._joined(partial).launches(positions)]
 
     def _is_of_largest(self, op: IntegerReduce) -> bool:
-        """Return whether a total is that of what a formula gives where an element is the largest of
-        its row, and of zeros elsewhere."""
+        """Return whether a total is that of a formula where an element is the largest of its row,
+        and of zeros elsewhere."""
         first, made = self.totals[0], self.formulas[op.operands[0]]
         steps = made.formula.steps
         if first.fn is not ReduceFn.MAX or steps[-1].name != _KEEP:
@@ -207,7 +207,7 @@ class _Body:
         return self._added(Load((param,), (result,), axes))
 
     def _along(self, tile: Value, dims: tuple[int, ...]) -> Value:
-        """Return a tile with its dimensions where those of the rows are."""
+        """Return a tile with its dimensions at the places of those of the rows."""
         order = [d for d in dims if d >= 0]
         assert order == sorted(order), "expected dimensions in the order of the rows'"
         shape = tuple(cut.tile if d in dims else 1 for d, cut in enumerate(self.cuts))

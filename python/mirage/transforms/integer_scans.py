@@ -1,4 +1,4 @@
-"""Blocks that take sums, maxima and products of the integers so far.
+"""Blocks that compute running sums, maxima and products of integers.
 
 A block scans whole rows if it can hold them. A longer row is cut into pieces: one kernel finds the
 totals of the pieces, these are scanned, and another kernel scans each piece and combines it with
@@ -32,7 +32,7 @@ _REDUCED = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
 
 
 def has_scan(op: IntegerCumulate) -> bool:
-    """Return whether there are kernels for a scan: of products those of rows that a block holds."""
+    """Return whether there are kernels for a scan: products require rows that a block holds."""
     return op.fn in _REDUCED or op.result.shape[op.dim] <= _longest(op.result, op.dim)
 
 
@@ -67,7 +67,7 @@ def _cuts(shape: tuple[int, ...], dim: int, length: int) -> list[Cut]:
 
 
 def _scan(op: IntegerCumulate, cuts: list[Cut], before: Value | None) -> Launch:
-    """Return a launch in which each block scans its tile, and combines that with what is
+    """Return a launch in which each block scans its tile, and combines that with the total
     ``before`` it."""
     x, dim = op.operands[0], op.dim
     grid, where = grid_of(cuts)

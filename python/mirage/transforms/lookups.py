@@ -2,9 +2,9 @@
 
 Until the kernels are chosen, a lookup is a tensor like any other. Then the launches that load one
 get its operands instead and determine the elements themselves. If something else reads it (a call
-of PyTorch, the caller), a kernel of its own computes integers
-(:mod:`mirage.transforms.computed_integers`) and writes rows
-(:mod:`mirage.transforms.written_rows`); positions become a call.
+of PyTorch, the caller), a separate kernel computes integers
+(:mod:`mirage.transforms.computed_integers`) or writes rows (:mod:`mirage.transforms.written_rows`);
+positions become a call.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mirage.semantics.ugraph import (
     Structure,
     launches,
 )
+from mirage.transforms.composed_formulas import with_composed_formulas
 from mirage.transforms.computed_integers import (
     integers_without_views,
     lines_of,
@@ -43,7 +44,7 @@ from mirage.transforms.written_rows import gathers_of, with_written_rows
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
     graph = integers_without_views(rows_without_views(with_integer_kernels(graph)))
-    graph = with_stored_integers(with_written_rows(graph))
+    graph = with_stored_integers(with_composed_formulas(with_written_rows(graph)))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph
@@ -57,8 +58,8 @@ def fused(graph: KernelGraph) -> KernelGraph:
 
 
 def with_own_views(graph: KernelGraph) -> KernelGraph:
-    """Turn calls that view a tensor into views where kernels alone read them, as they do once they
-    look up rows of it."""
+    """Turn calls that view a tensor into views if only kernels read them, which is the case once
+    kernels look up its rows."""
     ops: list[Op] = []
     others, kernels = set(graph.outputs), set(launches(graph.ops))
     for op in reversed(graph.ops):
@@ -129,7 +130,7 @@ class _Fused:
         outside = zip(launch.body.params, launch.operands, strict=True)
         kept = read_from_memory(launch)
         self.lookups = {p: lookups[v] for p, v in outside if v in lookups and p not in kept}
-        self.params: dict[Value, Value] = {  # of the new launch's operands
+        self.params: dict[Value, Value] = {  # the numbers of the new launch's operands
             v: p
             for p, v in zip(launch.body.params, launch.operands, strict=True)
             if p not in self.lookups

@@ -2,7 +2,7 @@
 
 A cache that is joined with new keys, and again with others, is one tensor of three parts. As two
 joins it is copied twice, or once if one of them becomes addresses; a join of all parts is an
-address in what reads or writes each of them, or one copy.
+address in the kernels that read or write each of them, or one copy.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 def flat_joins(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with joins replaced by their parts where they are joined again along the
-    same dimension; the same object if there are none. Joins that the caller gets stay, too."""
+    same dimension; the same object if there are none. Joins that the caller gets remain as well."""
     parts: dict[tuple[Value, int], tuple[Value, ...]] = {}
     ops: list[Op] = []
     changed = False

@@ -13,9 +13,9 @@ All but one of the summands are replaced by 0, whatever ``x`` holds there.
 Conditions: the pieces are equally long, have several elements, start at multiples of their length
 and are slices along one dimension only; their order is linear, ``k = i + c`` or ``k = c - i``;
 there are at most two functions, the second one for the last pieces; and only elementwise functions
-read the result, since a product or a caller needs it in memory anyway. If ``x`` is given, or
-computed element by element, and so is everything that is computed of the result, up to what is
-stored, nothing is selected: the pieces of what is stored are computed side by side
+read the result, since a product or a caller needs it in memory anyway. Nothing is selected if ``x``
+is given or computed element by element, and all values from the result up to the stored ones are,
+too: then the pieces of the stored values are computed side by side
 (:mod:`mirage.search.program.late_joins`), and each element of ``x`` is read once.
 """
 
@@ -78,7 +78,7 @@ def selected_pieces(graph: KernelGraph) -> KernelGraph:
 
 
 def _reduced_earlier(graph: KernelGraph) -> set[Value]:
-    """Return the values that are computed of products or sums: a kernel that ends with these can
+    """Return the values that are computed from products or sums: a kernel that ends with these can
     compute the values as well."""
     found: set[Value] = set()
     for op in graph.ops:
@@ -91,9 +91,9 @@ def _reduced_earlier(graph: KernelGraph) -> set[Value]:
 
 
 def _reduced_later(graph: KernelGraph) -> set[Value]:
-    """Return the values of which something is computed that is not elementwise, before it is
-    stored. What is joined with others is stored in parts of unlike sizes, in kernels of their
-    own."""
+    """Return the values on which an op that is not elementwise depends before anything is stored.
+    Values that are joined with others are stored in parts of different sizes, by separate
+    kernels."""
     found: set[Value] = set()
     for op in reversed(graph.ops):
         if isinstance(op, Boundary):
@@ -136,7 +136,7 @@ def _piece(value: Value, dim: int, definitions: dict[Value, Op]) -> _Piece | Non
         elif not isinstance(relation, Same) or relation.dim != relation.result:
             return None
     (source,), size = op.operands, op.result.shape[dim]
-    # pieces of one element are neighbours that change places: parts with steps do as well
+    # pieces of one element are neighbours that change places, which parts with steps do as well
     if start is None or size < 2 or source.shape[dim] % size or start % size:
         return None
     if source.shape[dim] > MOST * size or source.dtype.is_integer:

@@ -1,13 +1,13 @@
 """The order of kernels that may run at once.
 
-A kernel loads what is there before it waits for the kernel before it, and a kernel that has nothing
-in common with the one before it works beside it. But a kernel is started only once the kernel
-before the last one has ended. So a small kernel (a softmax, rotary embeddings) goes behind
-those that stream weights and do not need its results: directly behind each other, each of these
-loads while the one before it still runs, and the small one works beside the last of them.
-
-On an H200, a step of DeepSeek-V2-Lite takes 1.861 ms so, and 1.879 with its kernels in the order
-in which they were found (one run); a softmax between two projections costs what it saves.
+Before a kernel waits for the previous one, it loads the data that already exists, and a kernel that
+shares no data with the previous one runs at the same time. But a kernel is started only once the
+kernel before the previous one has ended. So a small kernel (a softmax, rotary embeddings) goes
+after those that stream weights and do not need its results: each of these, one directly after the
+other, loads while the previous one still runs, and the small one runs together with the last of
+them. On an H200, a step of DeepSeek-V2-Lite takes 1.861 ms in this order, and 1.879 with the
+kernels in the order in which they were found (one run); a softmax between two projections costs as
+much as it saves.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mirage.semantics.ugraph import KernelGraph, Launch, launches
 STREAMED = 1 << 20
 """The bytes of inputs from which a kernel streams them."""
 SMALL = STREAMED // 16
-"""The bytes of inputs that a kernel reads at most if it takes about as long as its start."""
+"""The most bytes of inputs that a kernel reads if it takes about as long as its start."""
 
 
 def with_streams_first(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with launches in such an order; the same object if it is so already."""
+    """Return ``graph`` with launches in such an order; the same object if it already has one."""
     ops = list(graph.ops)
     reads = _InputBytes(graph)
     moved = False
@@ -40,7 +40,7 @@ def with_streams_first(graph: KernelGraph) -> KernelGraph:
         first = ops[before]
         stays, needed = _split(ops[before + 1 : place], first)
         ops[before : place + 1] = [*needed, ops[place], first, *stays]
-        place = before + len(needed)  # it may go further
+        place = before + len(needed)  # it may move further
         moved = True
     return replace(graph, ops=tuple(ops)) if moved else graph
 
@@ -81,7 +81,7 @@ def _may_go_first(ops: Sequence[Op], before: int, place: int, reads: _InputBytes
         return False
     own, others = _split(ops[before + 1 : place], first)
     if any(op.updates for op in others):
-        return False  # they may store rows before the first launch reads what was there
+        return False  # they may store rows before the first launch reads the previous contents
     made = {v for op in (first, *own) for v in op.results}
     return made.isdisjoint(second.operands) and not _is_updated_with(ops[place + 1 :], second)
 
@@ -100,7 +100,7 @@ def _is_updated_with(later: Sequence[Op], launch: Op) -> bool:
 
 
 class _InputBytes:
-    """How much of a program's inputs launches load, besides rows by index."""
+    """The bytes of a program's inputs that launches load, other than rows by index."""
 
     def __init__(self, graph: KernelGraph) -> None:
         self.inputs = set(graph.inputs)

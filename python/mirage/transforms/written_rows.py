@@ -1,4 +1,4 @@
-"""Rows by index that something other than a kernel reads, written by a kernel of their own.
+"""Rows by index that something other than a kernel reads, written by a separate kernel.
 
 A launch that loads rows by index looks them up (:mod:`mirage.transforms.lookups`). For all other
 readers (the program's caller, calls of PyTorch, other lookups) a kernel copies the rows: tile by

@@ -1,6 +1,6 @@
 """Equivalence of tensor programs: is a candidate µGraph the same function as its reference?
 
-Written apart from the search, so that an error there cannot hide an error of its own.
+It shares no code with the search, so that the search's errors cannot hide themselves here.
 """
 
 from mirage.verify.assumptions import Assumptions

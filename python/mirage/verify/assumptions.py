@@ -17,9 +17,9 @@ class Assumptions:
     result does not depend on their rounding; without it, every cast to 16 bits that the program
     writes is part of its meaning. ``finite_inputs``: inputs contain no NaN, so a candidate may lose
     one. ``indices_in_range``: every whole number with which either program picks elements of rows
-    names an element; none of them means that a class is left out. ``rows_left``: each mask leaves
-    something of each row; PyTorch's fused attention gives zeros in a row of which nothing is left,
-    where a softmax is not a number."""
+    names an element; no element may mean that a class is left out. ``rows_left``: each mask leaves
+    something of each row; for a row of which nothing is left, PyTorch's fused attention gives
+    zeros, whereas a softmax gives NaN."""
 
     reassociation: bool = True
     more_precision: bool = True

@@ -1,8 +1,8 @@
 """Explanations of an unknown verdict: which limit prevents a proof, of what, and what to try.
 
-Each attempt says why it does not apply; here this is put in terms of what the user can change.
-Reasons that nobody can act upon (that float64 shows no difference) are left out; they are in the
-evidence.
+Each attempt states why it does not apply; here this is expressed in terms of what the user can
+change. Reasons that nobody can act upon (that float64 shows no difference) are left out; they are
+in the evidence.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
         "a loop that leaves out only steps whose bounds show that they contribute nothing: compare "
         "with the loop that takes all steps",
     ),
-    # what is known
+    # known facts
     (
         r"the normal forms differ",
         "an identity that the normal forms do not know: rewrite one program in the other's terms "
@@ -142,16 +142,17 @@ _WANTS: tuple[tuple[str, str], ...] = (
     ),
 )
 _SILENT = (
-    r"^[1-9]\d* draws, \d+ redrawn",  # of the finite field; what it does not know is said apart
+    # of the finite field; functions that it does not know are described separately
+    r"^[1-9]\d* draws, \d+ redrawn",
     r"^[1-9]\d* random inputs",
     r"no difference on \d+ random inputs",
     r"the programs differ on inputs constant within cells",
-    r"nothing bounds the chance",  # beside what stands in the way of a bound
+    r"nothing bounds the chance",  # besides the obstacles to a bound
     r"logarithms of exponentials are left to the proof",
     r"no tile inside of a kernel can be stored",
     r"nothing is compared",
     r"other elements are moved",
-    r"\d+ of \d+ pieces are not shown",  # each of which says why
+    r"\d+ of \d+ pieces are not shown",  # each states why
 )
 """Reasons that are left out because other reasons say more, or because nobody can change them."""
 

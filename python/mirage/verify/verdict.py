@@ -119,8 +119,8 @@ class Verdict:
     output ``i`` of the reference. ``holds_for`` (PROVED only) says for which other sizes the proof
     holds too; ``None``: only for the given sizes, maps and constants. ``unshown`` are the positions
     of the candidate's ops that prevent a proof, if it was verified kernel by kernel; ``rough`` is
-    the position of the first op whose rounding errors are too large, if that is known. ``late``:
-    the time ran out before anything was decided.
+    the position of the first op whose rounding errors are too large, if that is known. ``late``
+    says that the time ran out before anything was decided.
     """
 
     kind: Kind

@@ -46,10 +46,10 @@ def verify(
     """Verify that ``candidate`` is the same function of its inputs as ``reference``.
 
     With a ``hint`` of what the candidate's tensors hold, it is verified kernel by kernel; ``known``
-    has results for pieces that were examined before, by their key. A candidate that is not shown to
-    be equivalent as it is may be shown so with constants that compile to the same numbers.
-    ``contents`` are the values of inputs that are fixed: rounding errors are measured with them.
-    Raises :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
+    has results for pieces that were examined before, by their key. If a candidate is not shown to
+    be equivalent, its constants are read as others that compile to the same numbers. ``contents``
+    are the values of inputs that are fixed: rounding errors are measured with them. Raises
+    :class:`SignatureMismatch` and :class:`mirage.semantics.check.InvalidGraph`.
     """
     options = options or VerifyOptions()
     budget = Budget(math.inf if options.seconds is None else options.seconds)
@@ -133,7 +133,7 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
         witness = Witness(verdict.seed, d.output, d.element, d.expected, d.actual, inputs)
         refuted = Verdict(Kind.REFUTED, None, (Evidence(name, False, text),), verdict.seed, witness)
         return in_place(loaded(first), loaded(second), refuted, aligned.contents, options, budget)
-    if verdict.equivalent:  # for all finite elements, and on what these infinite ones make of them
+    if verdict.equivalent:  # for all finite elements, and for the results of these infinite ones
         return verdict
     text = f"no difference on {count} random inputs; that they are equal is not shown"
     if not count:
@@ -142,7 +142,7 @@ def _of_aligned(aligned: Aligned, options: VerifyOptions, budget: Budget) -> Ver
     verdict = replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
     for pair in (with_choices_cut(first, second), (first, second)):
         if pair is None or any(map(_has_positions, pair)):
-            continue  # with positions it was tried
+            continue  # it was tried with positions
         one, other = map(loaded, pair)
         found = in_place(one, other, verdict, aligned.contents, options, budget)
         if found.kind is not Kind.UNKNOWN:

@@ -32,7 +32,7 @@ class Layer:
     d: int
     ffn: int
     cached: int = 4096
-    rank: int = 16  # of low-rank adapters, where there are some
+    rank: int = 16  # rank of low-rank adapters, if there are any
 
     @property
     def kv(self) -> int:

@@ -36,7 +36,7 @@ class InputSpec:
     causal: bool = False
     lengths: bool = False
     weight: bool = False  # belongs to the model rather than to the call
-    dtype: DType | None = None  # where it is not that of the program
+    dtype: DType | None = None  # if it differs from that of the program
     below: int = 0
     least: int = 0
     page: int = 0

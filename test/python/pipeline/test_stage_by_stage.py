@@ -1,5 +1,5 @@
-"""`mirage-opt`, stage by stage, and `optimize` are the same way: the same µGraph is chosen, and its
-PTX is the same, byte for byte.
+"""`mirage-opt`, stage by stage, and `optimize` take the same path: they choose the same µGraph, and
+its PTX is the same, byte for byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ STAGES = (
     f"--mirage-rank=chip={CHIP}",
     f"--mirage-select=chip={CHIP}",
 )
-"""Defaults everywhere, but for the chip of a machine that may have another, and secret numbers."""
+"""Defaults everywhere, except for the chip, which may differ between machines, and for secret
+numbers."""
 LOWERING = (f"--mirage-lower-block=chip={CHIP}", f"--mirage-thread-to-ptx=chip={CHIP}")
 
 SPLIT = "\n// -----\n"
@@ -38,13 +39,15 @@ PROGRAMS = (
     programs.qk_norm_attention(2, 16, 64, 32),
     programs.residual_rms_linear(16, 64, 32),
     programs.tokens_linear(2, 16, 32, 48),
+    programs.centred_sums(16, 64),
+    programs.swiglu(16, 32, 16),
     programs.pairs_of_integers(40),
     positional_attention("causal", "", 2, 256, 32).graph(),
 )
 
 
 def stage_by_stage(text: str, *flags: str) -> str:
-    """What `mirage-opt` makes of ``text``."""
+    """Return the output of `mirage-opt` for ``text``."""
     done = subprocess.run(
         [mirage_opt(), "-", *flags],
         input=text,
@@ -57,7 +60,7 @@ def stage_by_stage(text: str, *flags: str) -> str:
     return done.stdout
 
 
-def test_both_ways_lead_to_the_same(tmp_path: Path) -> None:
+def test_both_paths_give_the_same_results(tmp_path: Path) -> None:
     """For each program; one process takes all of them, one after the other."""
     options = OptimizeOptions(chip=CHIP, verify_seed=1, jobs=1)
     optimized = [optimize(program, options) for program in PROGRAMS]

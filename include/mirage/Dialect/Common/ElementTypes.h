@@ -1,7 +1,6 @@
 //===- ElementTypes.h - what tiles hold of tensors --------------*- C++ -*-===//
 //
-// Tensors have element types that are good for memory, tiles those that are
-// computed with.
+// Tensors have element types for storage, tiles those for computation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,9 +16,9 @@ namespace mirage {
 /// Whether a type is a float of 8 bits (f8E4M3FN, f8E5M2).
 bool isEightBitFloat(mlir::Type element);
 
-/// What a tile holds that is loaded from a tensor of the type: integers and
-/// truth values become f32, floats of 8 bits f16, which holds all of them; other
-/// types are as they are.
+/// The element type of a tile that is loaded from a tensor of the type: integers and truth values
+/// become f32, floats of 8 bits become f16, which represents all of them; other types do not
+/// change.
 mlir::Type getTileElement(mlir::Type element);
 
 /// The float of 8 bits to which the function rounds, or null.

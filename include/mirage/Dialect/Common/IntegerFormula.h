@@ -1,7 +1,7 @@
 //===- IntegerFormula.h - exact arithmetic on integers ----------*- C++ -*-===//
 //
-// The formula of `kernel.integers`, `block.integers` and `thread.integers`. Its
-// meaning stands in python/mirage/semantics/integer_formula.py, its lowering in
+// The formula of `kernel.integers`, `block.integers` and `thread.integers`. Its meaning is defined
+// in python/mirage/semantics/integer_formula.py, its lowering in
 // lib/Conversion/ThreadToNVVM/IntegerFormulas.cpp.
 //
 //===----------------------------------------------------------------------===//
@@ -24,17 +24,17 @@ struct FormulaStep {
   enum class Kind { Load, Table, Position, Constant, Unary, Binary, Bits, Cast, Pick };
 
   Kind kind = Kind::Load;
-  /// The numbers of the steps that it reads; of a load the dimensions of the
-  /// result along which those of the operand lie (-1: the operand has one index);
-  /// of a table its rank; of a pick the table, and the step that is the index along
-  /// each of its dimensions; of a position the dimension along which it counts.
+  /// The numbers of the steps that it reads. For a load, the dimensions of the result to which
+  /// those of the operand correspond (-1: the operand has one index); for a table, its rank; for a
+  /// pick, the table and the steps that are the indices along its dimensions; for a position, the
+  /// dimension along which it counts.
   llvm::SmallVector<int64_t, 2> args;
-  /// Of a constant.
+  /// The value of a constant.
   int64_t value = 0;
   UnaryFn unary = UnaryFn::Neg;
   BinaryFn binary = BinaryFn::Add;
   BitFn bits = BitFn::And;
-  /// Of the result; null for loads, which have the operand's.
+  /// The type of the result; null for loads, which have the operand's type.
   mlir::Type type;
 };
 

@@ -1,8 +1,7 @@
 //===- ScalarFacts.h - facts about scalar functions -------------*- C++ -*-===//
 //
-// What passes need to know of a scalar function. The facts stand with the enums
-// in ScalarOps.td; a test compares them with the table in
-// python/mirage/semantics/scalar.py.
+// The facts about scalar functions that passes need. They are defined with the enums in
+// ScalarOps.td; a test compares them with the table in python/mirage/semantics/scalar.py.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +19,7 @@ bool isZeroAtZero(BinaryFn fn);
 /// Whether the function's value is true (1) or false (0).
 bool isTruth(BinaryFn fn);
 
-/// What no element gives, by which other elements are combined without effect.
+/// The neutral element of a reduction.
 double getIdentity(CumulateFn fn);
 
 /// Instructions for an element, to rank layouts.

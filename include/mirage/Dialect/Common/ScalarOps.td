@@ -1,8 +1,8 @@
 //===- ScalarOps.td - scalar functions shared by all dialects ---*- tablegen -*-===//
 //
 // The names of the scalar functions, and the facts about them that passes in C++
-// need (ScalarOps.h). Their meaning stands in python/mirage/semantics/scalar.py,
-// their lowering in lib/Conversion/ThreadToNVVM/.
+// need (ScalarOps.h). Their meaning is defined in python/mirage/semantics/scalar.py, their lowering
+// in lib/Conversion/ThreadToNVVM/.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,7 +1,7 @@
 //===- Shapes.h - shape rules shared by kernel and block ops ----*- C++ -*-===//
 //
 // The rules by which tensor ops and tile ops get the shapes of their results.
-// Each emits an error at the op that says what was expected and what came.
+// Each emits an error at the op that states what was expected and what was given.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ std::string formatShape(llvm::ArrayRef<int64_t> shape);
 /// `[4, 8]` for an error message.
 std::string formatList(llvm::ArrayRef<int64_t> numbers);
 
-/// The shape both broadcast to as in NumPy, or nullopt.
+/// The shape to which both broadcast as in NumPy, or nullopt.
 std::optional<Shape> broadcastShapes(llvm::ArrayRef<int64_t> lhs, llvm::ArrayRef<int64_t> rhs);
 
 mlir::LogicalResult verifySameShape(mlir::Operation *op, llvm::ArrayRef<int64_t> expected,

@@ -57,7 +57,7 @@ struct Table {
   std::vector<double> costs;
 };
 
-/// How an eliminated variable is to be chosen, given the choices of `scope`.
+/// The best choice of an eliminated variable, given the choices of `scope`.
 struct Elimination {
   size_t variable;
   llvm::SmallVector<size_t> scope;
@@ -187,7 +187,7 @@ std::optional<Assignment> mirage::block::solveByElimination(const AssignmentProb
   return Eliminator(problem, maxTable).run();
 }
 
-/// Improves one variable at a time, never `held`.
+/// Improves one variable at a time, but never `held`.
 static Assignment descend(const AssignmentProblem &problem, llvm::SmallVector<size_t> choices,
                           size_t held) {
   Assignment current{std::move(choices), 0, false};

@@ -21,7 +21,7 @@ SharedType mirage::block::getSharedType(int64_t rows, int64_t cols, Type element
                          /*pad=*/0);
 }
 
-/// Why a tile of a tensor whose rows start at multiples of 16 bytes is no box.
+/// The reason why a tile of a tensor whose rows start at multiples of 16 bytes is not a box.
 static std::optional<std::string> whyTooLarge(RankedTensorType tensor, TileType type) {
   ArrayRef<int64_t> tile = type.getShape();
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8, rank = tensor.getRank();
@@ -34,7 +34,7 @@ static std::optional<std::string> whyTooLarge(RankedTensorType tensor, TileType 
     rows *= extent;
   if (rows > maxBoxRows)
     return say("at most ", maxBoxRows, " rows of a tile, got ", type);
-  // Rows of a swizzle are copied by panels, others whole.
+  // Rows of a swizzle are copied by panels, others as a whole.
   if (!getSharedSwizzle(rows, tile.back() * bytes) && tile.back() > maxBoxRows)
     return say("at most ", maxBoxRows, " elements of a single row, got ", type);
   return std::nullopt;
@@ -66,7 +66,7 @@ bool mirage::block::canGatherAsync(GatherOp gather) {
   return matrix.getRank() == 2 && matrix.getShape()[1] == tile.back();
 }
 
-/// The part of a row of a table that a tile is, where it is of one row: a tile of the table.
+/// If a tile is a part of one row of a table, this part as a tile of the table.
 static TileType getPartOfRow(GatherOp gather) {
   size_t rank = cast<RankedTensorType>(gather.getIndices().getType()).getRank();
   ArrayRef<int64_t> tile = gather.getType().getShape();

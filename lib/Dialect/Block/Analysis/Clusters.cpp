@@ -25,8 +25,8 @@ int64_t mirage::block::getPartDim(TileType tile) {
          shape.begin();
 }
 
-/// Whether a tile is a box that falls into `blocks` parts of whole rows, each in one
-/// piece of shared memory.
+/// Whether a tile is a box that divides into `blocks` parts of whole rows, each contiguous in
+/// shared memory.
 static bool hasParts(LoadOp load, int64_t blocks) {
   ArrayRef<int64_t> rows = load.getType().getShape().drop_back();
   size_t dim = getPartDim(load.getType());
@@ -38,8 +38,8 @@ static bool hasParts(LoadOp load, int64_t blocks) {
   return part / blocks % thread::kPartRows == 0;
 }
 
-/// Bytes that all steps of a block's loops copy for the block and its neighbours along
-/// an axis alike.
+/// Bytes that all steps of a block's loops copy and that the block's neighbours along an axis copy
+/// as well.
 static int64_t getSharedBytes(kernel::LaunchOp launch, StringRef axis, int64_t blocks) {
   int64_t total = 0;
   for (auto loop : launch.getBody().getOps<LoopOp>())
@@ -93,10 +93,10 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, 
         ", ");
     return text;
   }
-  // What warps write to their rings themselves is not for others.
+  // Tiles that warps write to their rings themselves are not shared.
   if (launch.getBody().walk([](GatherOp) { return WalkResult::interrupt(); }).wasInterrupted())
     return "tiles that are loaded, got ones of rows by index";
-  // Neighbours may be shifted otherwise.
+  // Neighbours may have other shifts.
   auto isShiftedLoop = [](LoopOp loop) {
     return getShiftedLoad(loop) ? WalkResult::interrupt() : WalkResult::advance();
   };

@@ -13,10 +13,10 @@ using namespace mirage::block;
 using thread::Coord;
 using thread::LinearLayout;
 
-/// A load of less than 32 bits: a register for two bytes, so that half as many bytes are under way
-/// or ptxas keeps the registers and asks for one part after the other. (Decoding with 4095 keys in
-/// blocks of 128 threads, whose values were loaded by elements to save an exchange between warps:
-/// 64 loads for each thread instead of 8, in 32 registers.)
+/// A load of less than 32 bits: it takes a register for two bytes, so half as many bytes are in
+/// flight, or ptxas saves registers and requests one part after the other. (Decoding with 4095 keys
+/// in blocks of 128 threads, whose values were loaded by elements to save an exchange between
+/// warps: 64 loads for each thread instead of 8, in 32 registers.)
 static constexpr double narrowLoadCost = 4;
 
 double mirage::block::getConversionCost(const LinearLayout &from, const LinearLayout &to) {
@@ -49,8 +49,8 @@ double mirage::block::getReductionCost(const LinearLayout &from, int64_t dim, bo
 }
 
 double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim) {
-  // The totals of a thread are added up across registers, lanes and warps, and what was so far is
-  // added to the registers at the end. A thread reads the totals of all warps.
+  // The totals of a thread are added up across registers, lanes and warps, and the preceding total
+  // is added to the registers at the end. A thread reads the totals of all warps.
   double totals = double(layout.getNumRegisters());
   double cost = 2.0 * totals;
   for (const thread::CumulationStep &step : thread::planCumulation(layout, dim)) {
@@ -64,7 +64,21 @@ double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim)
   return cost;
 }
 
-/// Elements of one vector access: neighbours along `dim`, 16 bytes at most.
+double mirage::block::getSortingCost(const LinearLayout &layout, int64_t dim) {
+  // Bit b of the position is compared once for each of the bits above it, and once more.
+  int64_t bits = llvm::Log2_64(layout.getExtent(dim)), lanes = 0, warps = 0;
+  for (int64_t bit = 0; bit < bits; ++bit) {
+    auto isBit = [&](Coord vector) { return vector[dim] == int64_t(1) << bit; };
+    if (llvm::any_of(layout.getLane(), isBit))
+      lanes += bits - bit;
+    else if (llvm::any_of(layout.getWarp(), isBit))
+      warps += bits - bit;
+  }
+  double registers = double(layout.getNumRegisters()), all = double(bits * (bits + 1) / 2);
+  return registers * (8 * all + 4 * double(lanes + warps)) + exchangeCost * double(warps);
+}
+
+/// Elements of one vector access: neighbours along `dim`, at most 16 bytes.
 static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, int64_t dim) {
   return std::min<int64_t>(layout.contiguous(dim), 16 / elementBytes);
 }

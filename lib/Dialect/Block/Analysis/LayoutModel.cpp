@@ -45,7 +45,7 @@ bool mirage::block::canStayPartial(Value value) {
   });
 }
 
-/// `layout` for more warps, the further ones holding copies.
+/// `layout` for more warps; the further ones hold copies.
 static LinearLayout addCopies(const LinearLayout &layout, int64_t numWarps) {
   LinearLayout::Basis warp(layout.getWarp());
   warp.resize(llvm::Log2_64(numWarps));
@@ -112,9 +112,9 @@ void LayoutModel::group(Operation *op) {
     if (isScalar(operand) || staged.contains(operand) ||
         getTile(operand).getShape() != getTile(result).getShape())
       return;
-    // Values that come out of a loop or from outside of one may change their
-    // layout on the way; sums of warpgroups' products, for which there is little
-    // room beside the rings, do so when they are stored.
+    // Values that leave or enter a loop may change their layout on the way; sums of warpgroups'
+    // products, for which there is little room in addition to the rings, do so when they are
+    // stored.
     Operation *def = operand.getDefiningOp();
     if (def->getBlock() == op->getBlock() && (!isa<LoopOp>(def) || isSumOfWarpgroups(operand)))
       classes.unionSets(operand, result);
@@ -180,6 +180,15 @@ static void addCandidate(LayoutGroup &group, const LinearLayout &layout) {
   group.candidates.push_back(layout);
 }
 
+/// The dimension along which an op needs to know where elements are; none of other ops (or null).
+static std::optional<int64_t> getScannedDim(Operation *op) {
+  if (auto cumulate = dyn_cast_or_null<CumulateOp>(op))
+    return cumulate.getDim();
+  if (auto argsort = dyn_cast_or_null<ArgsortOp>(op))
+    return argsort.getDim();
+  return std::nullopt;
+}
+
 void LayoutModel::addCandidates() {
   for (const MatmulModel &matmul : matmuls)
     for (const WarpGrid &grid : matmul.grids) {
@@ -197,9 +206,8 @@ void LayoutModel::addCandidates() {
   for (LayoutGroup &entry : groups)
     for (int64_t vector : {8, 4, 2, 1}) {
       for (Value value : entry.members)
-        if (auto cumulate = value.getDefiningOp<CumulateOp>())
-          addCandidate(entry, thread::scanLayout(entry.rows, entry.cols, cumulate.getDim(), vector,
-                                                 numWarps));
+        if (std::optional<int64_t> dim = getScannedDim(value.getDefiningOp()))
+          addCandidate(entry, thread::scanLayout(entry.rows, entry.cols, *dim, vector, numWarps));
       addCandidate(entry, thread::rowLayout(entry.rows, entry.cols, 1, vector, numWarps));
       addCandidate(entry, thread::blockedLayout(entry.rows, entry.cols, vector, numWarps));
       if (entry.rows > 1)
@@ -208,8 +216,8 @@ void LayoutModel::addCandidates() {
     }
 }
 
-/// Lets groups that exchange tiles know each other's layouts, so that equal
-/// ones can be chosen.
+/// Gives groups that exchange tiles each other's layouts as candidates, so that equal ones can be
+/// chosen.
 void LayoutModel::shareCandidates() {
   auto offer = [&](Value from, Value to, const LayoutFn &map) {
     if (!groupOf.count(from) || !groupOf.count(to) || groupOf[from] == groupOf[to])
@@ -235,9 +243,9 @@ void LayoutModel::shareCandidates() {
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       offer(reduce.getInput(), reduce.getResult(),
             [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
-    } else if (isa<ConvertLayoutOp, CumulateOp>(op)) {
+    } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op)) {
       offer(op->getOperand(0), op->getResult(0), same);
-      if (isa<CumulateOp>(op))
+      if (getScannedDim(op))
         offer(op->getResult(0), op->getOperand(0), same);
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };

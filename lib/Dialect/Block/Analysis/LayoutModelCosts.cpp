@@ -27,7 +27,7 @@ static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
   return rows ? 0 : 1;
 }
 
-/// Elements at multiples of which all rows of a tensor start: what vectors may have.
+/// Elements at multiples of which all rows of a tensor start: the largest vectors.
 static int64_t getAlignedElements(Type type) {
   auto tensor = cast<RankedTensorType>(type);
   if (tensor.getEncoding())
@@ -36,7 +36,7 @@ static int64_t getAlignedElements(Type type) {
   return row & -row;
 }
 
-/// What it costs to load the operands of exact arithmetic whose last dimension lies along that of
+/// The cost of loading the operands of exact arithmetic whose last dimension corresponds to that of
 /// the result, where elements are neighbours in memory.
 static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int64_t along) {
   double cost = 0;
@@ -51,7 +51,7 @@ static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int6
   return cost;
 }
 
-/// What it costs to read the tile that is `value`, maybe in another shape, from device memory.
+/// The cost of reading the tile `value`, possibly in another shape, from device memory.
 static double getLoadCost(Value value, const LinearLayout &layout) {
   Value source = stripReshape(value);
   Operation *read = source.getDefiningOp();
@@ -75,10 +75,12 @@ static int64_t getStoredBytes(Type tensor) {
   return std::max<int64_t>(cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8, 1);
 }
 
-/// Work of an op on a tile, other than to read and write it.
+/// Work of an op on a tile, other than reading and writing it.
 static double getTileWork(Operation *op, const LinearLayout &layout) {
   if (auto cumulate = dyn_cast<CumulateOp>(op))
     return getCumulationCost(layout, cumulate.getDim());
+  if (auto argsort = dyn_cast<ArgsortOp>(op))
+    return getSortingCost(layout, argsort.getDim());
   auto tile = dyn_cast<TileOpInterface>(op);
   return tile ? double(tile.getElementWork()) * layout.getNumRegisters() : 0;
 }
@@ -127,7 +129,7 @@ void LayoutModel::addUnaryCosts() {
       if (matmul.warpgroup) {
         double m = double(matmul.m) / grid.m, n = double(matmul.n) / grid.n,
                k = double(matmul.k) / grid.k;
-        // What the instructions of 64 rows read from shared memory, in 512 bytes.
+        // The bytes that the instructions of 64 rows read from shared memory, in units of 512.
         problem.variables[groups.size() + index].costs[choice] +=
             times * m / 64 * (64 + n) * k * matmul.elementBytes / 512;
         continue;
@@ -154,8 +156,7 @@ void LayoutModel::addFactor(size_t first, size_t second,
   problem.factors.push_back(std::move(factor));
 }
 
-/// Whether the warps may hold summands of the value: a loop's sum of what can
-/// stay so.
+/// Whether the warps may hold summands of the value: a loop's sum of values that may stay partial.
 static bool mayBePartial(Value value) {
   auto loop = value.getDefiningOp<LoopOp>();
   if (!loop)
@@ -224,7 +225,7 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
-  } else if (isa<ConvertLayoutOp, CumulateOp>(op) && !staged.contains(op->getOperand(0))) {
+  } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op) && !staged.contains(op->getOperand(0))) {
     addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
                   getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {

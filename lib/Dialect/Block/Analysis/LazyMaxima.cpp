@@ -61,8 +61,8 @@ Kind ExponentialDegrees::compute(Operation *op) const {
   if (isa<BroadcastOp, ReshapeOp, TransposeOp, ConvertLayoutOp>(op))
     return first;
   if (isa<CastOp>(op)) {
-    // Exponentials are greater by `lazySlack` at most, which f16 holds of them, but
-    // not of products that are near its end.
+    // Exponentials are greater by at most `lazySlack`, which f16 represents, but not products that
+    // are near the end of its range.
     bool isF16 = getTile(op->getResult(0)).getElementType().isF16();
     return first == Exponential || (first == Linear && !isF16) ? first : Other;
   }
@@ -83,7 +83,7 @@ Kind ExponentialDegrees::compute(Operation *op) const {
 }
 
 bool mirage::block::isLazy(RunningMaxOp running) {
-  constexpr int64_t fewestRegisters = 16; // of sums: else there is little to leave out
+  constexpr int64_t fewestRegisters = 16; // of sums: otherwise there is little to leave out
   auto loop = cast<LoopOp>(running->getParentOp());
   Block &body = loop.getBody().front();
   ExponentialDegrees degrees(running);

@@ -32,8 +32,8 @@ private:
         .wasInterrupted();
   }
 
-  /// Whether a map cuts a tensor along one dimension, which it cuts by nothing else, into
-  /// as many rows as all others; that dimension, or nullopt where it does not cut it.
+  /// Whether a map cuts a tensor along one dimension, only by this axis, into the same number of
+  /// rows as all other maps; that dimension, or nullopt if it does not cut the tensor.
   bool getCut(ArrayAttr map, TileType tile, RankedTensorType tensor, std::optional<unsigned> &cut) {
     for (auto [dim, axes] : llvm::enumerate(map)) {
       if (!names(axes))
@@ -41,7 +41,7 @@ private:
       int64_t rows = tile.getShape()[dim], all = tensor.getDimSize(dim);
       if (cut || cast<ArrayAttr>(axes).size() != 1 || rows == 1 || rows > all)
         return false;
-      // Along rows in memory a copy begins at a multiple of so many bits.
+      // Along rows in memory, a copy begins at a multiple of this number of bits.
       constexpr int64_t copyAlign = 128;
       int64_t bits = tensor.getElementTypeBitWidth();
       if (dim + 1 == map.size() && (all - rows) * bits % copyAlign)
@@ -140,7 +140,7 @@ private:
     return dim && mark(op.getResult(), *dim);
   }
 
-  /// All results are cut by the axis where their tiles have the rows.
+  /// The axis cuts all results along the dimension in which their tiles have the rows.
   bool visitStore(StoreOp op) {
     for (auto [number, value] : llvm::enumerate(op.getTiles())) {
       std::optional<unsigned> cut;
@@ -155,7 +155,7 @@ private:
 
   kernel::LaunchOp launch;
   StringRef axis;
-  /// Of a tile and of a tensor.
+  /// The extents of a tile and of a tensor.
   int64_t tileRows = 0, tensorRows = 0;
   /// The dimension of a tile that has rows which the axis cuts.
   llvm::DenseMap<Value, unsigned> rowsOf;

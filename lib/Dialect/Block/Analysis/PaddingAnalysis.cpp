@@ -49,6 +49,11 @@ void PaddingAnalysis::visit(Operation *op) {
       if (Value rescale = accumulate.getRescale(index))
         tieEqual(value, rescale);
     }
+  if (auto argsort = dyn_cast<ArgsortOp>(op)) { // a network of pairs
+    Value input = argsort.getInput();
+    int64_t dim = argsort.getDim();
+    require(input, dim, llvm::PowerOf2Ceil(getTile(input).getShape()[dim]));
+  }
   if (auto matmul = dyn_cast<MatmulOp>(op)) {
     Value lhs = matmul.getLhs(), rhs = matmul.getRhs(), result = matmul.getResult();
     tie({lhs, 1}, {rhs, 0});
@@ -81,9 +86,9 @@ int64_t PaddingAnalysis::getExtent(Value value, int64_t dim) const {
   }
   if (multiple > 0)
     return llvm::alignTo(extent, multiple);
-  // No instruction asks for anything. Up to a few elements a thread: the next
-  // power of two, so that the threads can share them out; else a multiple of a
-  // power of two that wastes at most a quarter.
+  // No instruction requires anything. Up to a few elements per thread, the next power of two, so
+  // that the elements can be distributed among threads; otherwise a multiple of a power of two that
+  // wastes at most a quarter.
   if (llvm::isPowerOf2_64(extent) || extent <= 32 * numWarps * 4)
     return llvm::PowerOf2Ceil(extent);
   return llvm::alignTo(extent, std::min<int64_t>(llvm::bit_floor<uint64_t>(extent) / 4, 4096));

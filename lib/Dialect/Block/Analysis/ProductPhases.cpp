@@ -60,8 +60,8 @@ void ProductPhases::findPhases() {
     }
     phases[&op] = phase;
   }
-  // Products of the last of several phases may be deferred to the next step, and
-  // with them all that comes after; what does not depend on them is not.
+  // Products of the last of several phases may be deferred to the next step, together with all
+  // later ops that depend on them.
   int64_t latest = getCount() > 1 ? getCount() - 1 : getCount();
   for (Operation &op : llvm::reverse(body.without_terminator())) {
     if (phases[&op] > 0)

@@ -31,10 +31,9 @@ static constexpr int64_t promotedRegisters =
     thread::kGroupRows * promotedColumns / thread::kGroupThreads;
 
 /// Operand registers that a matmul reads from shared memory ahead of its
-/// instructions: one step along K. Where warps share K and the other operand is
-/// in registers, each warp reads all of its part of K, and the assembler moves
-/// the next product's reads up to it. Warpgroups read no operands, but hold parts
-/// of products that are added to the sums.
+/// instructions: one step along K. If warps share K and the other operand is in registers, each
+/// warp reads all of its part of K, and the assembler moves the next product's reads there as well.
+/// Warpgroups read no operands, but hold parts of products that are added to the sums.
 static int64_t getOperandWords(MatmulOp op) {
   if (op.getWarpgroup())
     return isPromoted(op) ? std::min(getTileRegisters(op.getResult()), promotedRegisters) : 0;
@@ -59,8 +58,7 @@ static int64_t getOperandWords(MatmulOp op) {
 namespace {
 class Estimate {
 public:
-  /// Most registers alive at some point of `body`, of them `around` of values
-  /// from outside.
+  /// The most registers alive at any point of `body`; `around` of them are for values from outside.
   int64_t visit(Block &body, int64_t around) {
     int64_t alive = around, most = around;
     for (Operation &op : body) {
@@ -95,7 +93,7 @@ public:
   }
 
 private:
-  /// Whether the value belongs to this block and nothing behind `op` reads it.
+  /// Whether the value belongs to this block and nothing after `op` reads it.
   static bool isLastUse(Value value, Operation *op) {
     Block *block = op->getBlock();
     if (!isa<TileType>(value.getType()) || value.getParentBlock() != block || isAccumulated(value))
@@ -132,7 +130,7 @@ int64_t mirage::block::estimateTileRegisters(kernel::LaunchOp launch) {
   return Estimate().visit(launch.getBody().front(), 0);
 }
 
-/// Registers of a thread beside those of tiles: addresses, counters.
+/// Registers of a thread other than those of tiles: addresses, counters.
 static constexpr int64_t others = 13;
 
 int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps) {
@@ -140,8 +138,8 @@ int64_t mirage::block::getTileRegisterBudget(const Chip &chip, int64_t numWarps)
 }
 
 RegisterShares mirage::block::getRegisterShares(const Chip &chip, int64_t warps, bool written) {
-  // Units of setmaxnreg and the fewest that it takes; more than 240 were never of use.
-  // Only the registers that the block starts with are divided, not all registers.
+  // Units of setmaxnreg and the fewest that it accepts; more than 240 were never useful. Only the
+  // registers that the block starts with are divided, not all registers.
   constexpr int64_t unit = 8, most = 240;
   int64_t copying = written ? 40 : 24;
   int64_t groups = warps / 4, lanes = chip.getMostRegisters(warps + 4) * (groups + 1);

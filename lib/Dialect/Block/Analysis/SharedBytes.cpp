@@ -28,8 +28,7 @@ static int64_t getReductionBytes(thread::LinearLayout layout, ArrayRef<int64_t> 
   return most;
 }
 
-/// Scratch memory for a change of layout; where the warps hold summands, they
-/// are added on the way.
+/// Scratch memory for a change of layout; if the warps hold summands, these are added on the way.
 static int64_t getConversionBytes(thread::FragmentType from, const thread::LinearLayout &to,
                                   bool isSum = false) {
   int64_t summands = 1;
@@ -81,7 +80,8 @@ static int64_t getMostScratch(Operation *around) {
   return most;
 }
 
-/// Bytes beside the rings through which results leave blocks that go on.
+/// Bytes, in addition to the rings, of the buffers through which results leave blocks that continue
+/// with another tile.
 static int64_t getStoreBytes(kernel::LaunchOp launch) {
   if (!launch.getSchedule()->getResident())
     return 0;

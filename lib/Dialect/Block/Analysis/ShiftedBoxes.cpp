@@ -49,7 +49,7 @@ static bool takesTurns(LoadOp load, LoopOp loop) {
                                                                load.getType().getShape()[*dim]));
 }
 
-/// Whether the product contracts, of the loads' tiles, what the loop's steps cut.
+/// Whether the product contracts the dimensions of the loads' tiles that the loop's steps cut.
 static bool contractsSteps(MatmulOp product, LoopOp loop) {
   for (auto [factor, along] : {std::pair(product.getLhs(), 1), std::pair(product.getRhs(), 0)}) {
     int64_t dim = getTile(factor).getRank() - 2 + along;

@@ -9,7 +9,7 @@ using namespace mirage;
 using namespace mirage::block;
 using thread::SharedType;
 
-/// Whether all that reads the matrix is products that contract it along its rows.
+/// Whether only products that contract the matrix along its rows read it.
 static bool onlyContractedAlongRows(Value matrix, bool isTransposed = false) {
   return llvm::all_of(matrix.getUses(), [&](OpOperand &use) {
     if (isa<MatmulOp>(use.getOwner()))
@@ -38,8 +38,8 @@ static bool isOddFactor(Value factor) {
              0;
 }
 
-/// Whether lanes read runs of words from the matrix, whose rows have `cols` elements: its products
-/// have factors of such rows only, and instructions enough along K for each of `warps`.
+/// Whether lanes read runs of words from the matrix, whose rows have `cols` elements: both factors
+/// of its products have such rows, and there are enough instructions along K for each of `warps`.
 static bool isReadInRuns(Value matrix, int64_t cols, int64_t warps) {
   return cols % (runElements * warps) == 0 && llvm::all_of(matrix.getUsers(), [&](Operation *user) {
            if (auto transpose = dyn_cast<TransposeOp>(user))
@@ -59,7 +59,7 @@ SharedType mirage::block::getSkewedType(LoadOp load, int64_t rows, int64_t cols)
   if (bytes != 2 || element != load.getType().getElementType() || rank < 2 || strides.back() != 1 ||
       kernel::getRowAlign(tensor) % asyncCopyUnit == 0 || cols * bytes % lineBytes)
     return {};
-  // The matrix: rows along the one other dimension of several elements.
+  // The matrix: its rows are along the only other dimension with several elements.
   SmallVector<int64_t> wide;
   for (int64_t dim = 0; dim < rank; ++dim)
     if (tile[dim] > 1)

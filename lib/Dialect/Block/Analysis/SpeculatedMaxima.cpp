@@ -14,11 +14,11 @@ using namespace mirage;
 using namespace mirage::block;
 
 //===----------------------------------------------------------------------===//
-// What is behind the loop
-//===----------------------------------------------------------------------===//
+// Values after the loop
+// ===----------------------------------------------------------------------===//
 
 namespace {
-/// The powers of exp(m - r) by which values behind a loop are multiplied.
+/// The powers of exp(m - r) by which values after a loop are multiplied.
 class ScaleDegrees {
 public:
   explicit ScaleDegrees(RunningMaxOp running) : running(running) {}
@@ -105,7 +105,7 @@ private:
 // The step
 //===----------------------------------------------------------------------===//
 
-/// The sums over rows of all exponentials, as they are used: masks may come before.
+/// The sums over rows of all exponentials, after masks if there are any.
 static Value getRowSums(Value exponentials) {
   while (exponentials.hasOneUse()) {
     auto mask = dyn_cast<MaskOp>(*exponentials.getUsers().begin());
@@ -119,7 +119,7 @@ static Value getRowSums(Value exponentials) {
   return {};
 }
 
-/// What nothing but the maximum is made of.
+/// The values from which only the maximum is computed.
 static SmallVector<Operation *> getMaximum(RunningMaxOp running) {
   llvm::SetVector<Operation *> made;
   made.insert(running);
@@ -176,7 +176,7 @@ std::optional<SpeculatedStep> mirage::block::getSpeculatedStep(LoopOp loop) {
   bool isThere = step.sums && getFragment(step.sums) &&
                  llvm::is_contained(step.uses, step.sums.getDefiningOp()) &&
                  llvm::all_of(step.maximum, isFirst) &&
-                 // Each warp decides by itself whether it does the step again.
+                 // Each warp decides separately whether it repeats the step.
                  llvm::none_of(step.maximum, needsOtherWarps) &&
                  llvm::none_of(step.uses, needsOtherWarps);
   return isThere ? std::optional(step) : std::nullopt;

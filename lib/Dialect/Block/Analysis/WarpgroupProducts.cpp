@@ -29,10 +29,10 @@ bool mirage::block::hasWrittenTiles(kernel::LaunchOp launch) {
 }
 
 //===----------------------------------------------------------------------===//
-// What warpgroups ask for
-//===----------------------------------------------------------------------===//
+// Requirements of warpgroups
+// ===----------------------------------------------------------------------===//
 
-/// The op of a kind that a factor is a view of, or null.
+/// The op of a kind of which a factor is a view, or null.
 template <typename OpT> static OpT getSource(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (auto source = dyn_cast<OpT>(op))
@@ -46,7 +46,7 @@ template <typename OpT> static OpT getSource(Value value) {
 
 static LoadOp getLoad(Value value) { return getSource<LoadOp>(value); }
 
-/// The lookup that a factor is a view of, if it goes through a ring, or null.
+/// The lookup of which a factor is a view, if it goes through a ring, or null.
 static GatherOp getRingGather(Value value) {
   auto gather = getSource<GatherOp>(value);
   return gather && canFillRing(gather) ? gather : GatherOp();
@@ -66,8 +66,8 @@ bool mirage::block::isKeptFactor(ConvertLayoutOp convert) {
          });
 }
 
-/// Why a factor is not a tile in shared memory: a box that the loop or the launch
-/// loads and does not change, or looked up rows in pieces of 16 bytes.
+/// The reason why a factor is not a tile in shared memory; such tiles are boxes that the loop or
+/// the launch loads and does not change, or looked-up rows in pieces of 16 bytes.
 static std::optional<std::string> whyNotShared(Value factor) {
   if (getRingGather(factor))
     return std::nullopt;
@@ -81,7 +81,7 @@ static std::optional<std::string> whyNotShared(Value factor) {
   return whyNoBox(load);
 }
 
-/// The tensor of 8-bit floats that a factor is a tile of, or null.
+/// The tensor of 8-bit floats of which a factor is a tile, or null.
 static RankedTensorType getEightBits(Value factor) {
   LoadOp load = getLoad(factor);
   auto tensor = load ? cast<RankedTensorType>(load.getSource().getType()) : RankedTensorType();
@@ -116,15 +116,15 @@ std::optional<std::pair<LoadOp, int64_t>> mirage::block::getDimOfLoad(Value view
   return std::pair(view.getDefiningOp<LoadOp>(), dim);
 }
 
-/// Whether dimension `dim` of a view is the last one of the tile that it is a view of, dimensions
-/// of size 1 aside.
+/// Whether dimension `dim` of a view is the last one of its source tile, ignoring dimensions of
+/// size 1.
 static bool isLastOfLoad(Value view, int64_t dim) {
   std::optional<std::pair<LoadOp, int64_t>> source = getDimOfLoad(view, dim);
   return source && llvm::all_of(source->first.getType().getShape().drop_front(source->second + 1),
                                 [](int64_t size) { return size == 1; });
 }
 
-/// Whether nothing but products reads a tile and its views.
+/// Whether only products read a tile and its views.
 static bool onlyFeedsProducts(Value value) {
   return llvm::all_of(value.getUsers(), [](Operation *user) {
     bool isView = isa<ReshapeOp, TransposeOp>(user);
@@ -132,7 +132,7 @@ static bool onlyFeedsProducts(Value value) {
   });
 }
 
-/// Why factors of f32 are none of warpgroups' products.
+/// The reason why warpgroups cannot multiply factors of f32.
 static std::optional<std::string> whyNotTf32(MatmulOp matmul) {
   if (!matmul.getTf32())
     return say("factors of f32 that are rounded to TF32, got ", getTile(matmul.getLhs()));
@@ -147,7 +147,7 @@ static std::optional<std::string> whyNotTf32(MatmulOp matmul) {
   return std::nullopt;
 }
 
-/// Why factors, of which one is of 8 bits, are none of warpgroups' products.
+/// The reason why warpgroups cannot multiply factors one of which has 8 bits.
 static std::optional<std::string> whyNotEightBits(MatmulOp matmul) {
   for (auto [factor, along] : {std::pair(matmul.getLhs(), 1), std::pair(matmul.getRhs(), 0)}) {
     RankedTensorType tensor = getEightBits(factor);
@@ -185,7 +185,7 @@ static std::optional<std::string> whyNoProduct(MatmulOp matmul, int64_t warps) {
   if (getWarpgroupGrids(result.getShape()[0], result.getShape()[1], warps).empty())
     return say("a product that ", warps, " warps can share in parts of 64 rows and a multiple of ",
                "8 columns, got ", result);
-  // What is computed comes from registers, on the left only.
+  // A computed factor comes from registers, and only a left factor can.
   if (getLoad(matmul.getLhs()))
     if (auto why = whyNotShared(matmul.getLhs()))
       return why;

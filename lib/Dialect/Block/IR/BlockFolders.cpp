@@ -15,8 +15,7 @@ static OpFoldResult foldIdentity(Operation *op) {
   return {};
 }
 
-// The number as a whole: constants that are the same double and not the same `exact` number stay
-// apart.
+// The complete number: constants with the same double but different `exact` numbers stay separate.
 OpFoldResult ConstantOp::fold(FoldAdaptor) {
   if ((*this)->hasAttr("exact"))
     return (*this)->getAttrDictionary();
@@ -40,7 +39,7 @@ OpFoldResult TransposeOp::fold(FoldAdaptor) {
 
 namespace {
 
-/// x * 1, x / 1, x + 0, x - 0 = x where the types agree.
+/// x * 1, x / 1, x + 0, x - 0 = x if the types agree.
 struct FoldNeutralOperand : OpRewritePattern<BinaryOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(BinaryOp op, PatternRewriter &rewriter) const override {

@@ -36,7 +36,7 @@ LogicalResult verifyElementType(Operation *op, Type expected) {
   return op->emitOpError("expected a result of element type ") << expected << ", got " << actual;
 }
 
-/// Of exact integers there are totals and formulas, and ops that move them.
+/// Only totals, formulas and ops that move elements accept exact integers.
 LogicalResult verifyFloats(Operation *op) {
   for (Value operand : op->getOperands())
     if (tileOf(operand).getElementType().isInteger())
@@ -45,7 +45,7 @@ LogicalResult verifyFloats(Operation *op) {
   return success();
 }
 
-/// A tile that is read has what tiles hold of the tensor, or exact integers.
+/// A tile that is read has the type in which tiles hold the tensor, or exact integers.
 LogicalResult verifyReadType(Operation *op, Type element) {
   Type actual = tileOf(op->getResult(0)).getElementType();
   bool isNumber = element.isInteger() && !element.isInteger(1);
@@ -54,7 +54,7 @@ LogicalResult verifyReadType(Operation *op, Type element) {
   return verifyElementType(op, getTileElement(element));
 }
 
-/// Computation gives f32, or f64 where an operand is f64.
+/// Computation gives f32, or f64 if an operand is f64.
 LogicalResult verifyComputedType(Operation *op) {
   if (failed(verifyFloats(op)))
     return failure();
@@ -64,7 +64,7 @@ LogicalResult verifyComputedType(Operation *op) {
   return verifyElementType(op, Float32Type::get(op->getContext()));
 }
 
-/// The same for totals, which there are of exact integers, too.
+/// The same for totals, which also accept exact integers.
 LogicalResult verifyTotalType(Operation *op) {
   Type element = tileOf(op->getOperand(0)).getElementType();
   return element.isInteger() ? verifyElementType(op, element) : verifyComputedType(op);
@@ -74,7 +74,7 @@ LogicalResult verifyKeptType(Operation *op) {
   return verifyElementType(op, tileOf(op->getOperand(0)).getElementType());
 }
 
-/// Extent of the grid or loop axis `name` as seen from `op`, or nullopt.
+/// Extent of the grid or loop axis `name` that is visible from `op`, or nullopt.
 std::optional<int64_t> axisExtent(Operation *op, StringRef name) {
   for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp()) {
     if (auto loop = dyn_cast<LoopOp>(parent); loop && loop.getAxis() == name)
@@ -101,7 +101,7 @@ FailureOr<int64_t> countParts(Operation *op, ArrayAttr axes, llvm::StringSet<> &
   return parts;
 }
 
-/// The law of maps: the parts cover the tensor.
+/// The rule of maps: the parts cover the tensor.
 LogicalResult verifyMap(Operation *op, ArrayAttr map, RankedTensorType tensor, TileType tile) {
   int64_t rank = tensor.getRank();
   if (static_cast<int64_t>(map.size()) != rank || tile.getRank() != rank)
@@ -324,6 +324,15 @@ LogicalResult CumulateOp::verify() {
   if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
     return failure();
   return verifyTotalType(*this);
+}
+
+LogicalResult ArgsortOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  Type element = tileOf(getInput()).getElementType();
+  if (!element.isF32() && !element.isInteger(64))
+    return emitOpError("expected elements of type f32 or i64, got ") << element;
+  return verifyElementType(*this, IntegerType::get(getContext(), 64));
 }
 
 LogicalResult TransposeOp::verify() {

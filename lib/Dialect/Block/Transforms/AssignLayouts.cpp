@@ -78,8 +78,8 @@ struct AssignLayouts : block::impl::AssignLayoutsBase<AssignLayouts> {
     return failure(walk.wasInterrupted());
   }
 
-  /// Launches whose tiles need more registers than there are get more warps,
-  /// where those have enough.
+  /// Launches whose tiles need more registers than are available get more warps, if that provides
+  /// enough.
   LogicalResult assign(kernel::LaunchOp launch, const Chip &target) {
     int64_t warps = launch.getSchedule()->getWarps();
     OpBuilder builder(launch);

@@ -40,7 +40,7 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
     ++numDropped;
   }
 
-  /// How blocks of warpgroups work one after the other, and together.
+  /// Removes residency or clusters from the schedule if blocks cannot work in this way.
   static void checkBlocks(kernel::LaunchOp launch) {
     std::optional<std::string> why =
         launch.getSchedule()->getResident() ? whyNotResident(launch) : std::nullopt;

@@ -30,8 +30,8 @@ struct MatrixDims {
   int64_t col = -1;
 };
 
-/// Makes tiles of scalar constants where they do not meet another tile, so that
-/// what is computed from them can be a matrix.
+/// Turns scalar constants that do not meet another tile into tiles, so that values computed from
+/// them can be matrices.
 void materializeScalars(kernel::LaunchOp launch) {
   auto isScalar = [](OpOperand &operand) {
     return operand.get().getDefiningOp<ConstantOp>() != nullptr;
@@ -103,7 +103,7 @@ private:
     for (Value value : op->getResults())
       if (isa<TileType>(value.getType()))
         classes.insert(value);
-    if (isElementwise(op) || isa<ReduceOp, CumulateOp>(op))
+    if (isElementwise(op) || isa<ReduceOp, CumulateOp, ArgsortOp>(op))
       for (Value operand : op->getOperands())
         tie(operand, op->getResult(0));
     auto accumulate = dyn_cast<AccumulateOp>(op);
@@ -139,8 +139,8 @@ private:
         llvm::interleaveComma(dims, diag);
         return diag << " (counted from the last, -1)";
       }
-      // A single dimension further out becomes the rows: whatever it is
-      // reduced over or combined with lies inside of it.
+      // A single dimension further out becomes the rows: dimensions over which it is reduced, or
+      // with which it is combined, are inside of it.
       result.row = dims.front();
       result.col = dims.size() == 2 ? dims.back() : -1;
     }
@@ -162,7 +162,7 @@ public:
       : launch(launch), dims(dims), rewriter(launch.getContext()) {}
 
   LogicalResult run() {
-    // Everything that the choice depends on is read before types change.
+    // Everything on which the choice depends is read before types change.
     SmallVector<Operation *> ops;
     launch.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
     for (Value tile : cast<StoreOp>(launch.getBody().front().getTerminator()).getTiles())
@@ -198,7 +198,7 @@ private:
     return found;
   }
 
-  /// Notes the attributes of `op` in terms of its operand's matrix.
+  /// Rewrites the attributes of `op` for its operand's matrix.
   LogicalResult plan(Operation *op) {
     return TypeSwitch<Operation *, LogicalResult>(op)
         .Case<ReduceOp>([&](ReduceOp reduce) {
@@ -210,13 +210,13 @@ private:
           planned[op] = matrixDims;
           return success();
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          int64_t which = getMatrixDimOrUnit(cumulate.getInput(), cumulate.getDim());
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          int64_t which = getMatrixDimOrUnit(along.getInput(), along.getDim());
           if (which < 0)
             return LogicalResult(
-                cumulate.emitOpError(
+                along.emitOpError(
                     "expected to go along one of the two dimensions larger than 1, got dimension ")
-                << cumulate.getDim());
+                << along.getDim());
           planned[op] = {which};
           return success();
         })
@@ -242,7 +242,7 @@ private:
         })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           Value input = transpose.getInput(), result = transpose.getResult();
-          // Where the rows of the result come from.
+          // The source of the rows of the result.
           int64_t row = dims.getDim(result, 0), col = dims.getDim(result, 1);
           ArrayRef<int64_t> permutation = transpose.getPermutation();
           bool swapped = (row >= 0 && getMatrixDim(input, permutation[row]) == 1 &&
@@ -288,9 +288,9 @@ private:
           else
             reduce.setDims(planned[op]);
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          retype(cumulate);
-          cumulate.setDim(planned[op].front());
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          retype(along);
+          along.setDim(planned[op].front());
         })
         .Case<MaskOp>([&](MaskOp mask) {
           retype(mask);

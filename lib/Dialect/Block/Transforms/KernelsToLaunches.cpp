@@ -157,7 +157,7 @@ public:
   }
 
 private:
-  /// `compute` makes the result's tile of those of the operands.
+  /// `compute` makes the result's tile from those of the operands.
   Value elementwise(Operation *op, function_ref<Value(TileType, ValueRange)> compute) {
     auto type = cast<RankedTensorType>(op->getResult(0).getType());
     SmallVector<int64_t> tile = getRowTile(type.getShape(), 1024, 2048);
@@ -185,7 +185,7 @@ private:
     });
   }
 
-  /// A row along the dimension in each block, and a few of its neighbours.
+  /// Each block has a row along the dimension, and a few neighbouring rows.
   Value cumulate(kernel::CumulateOp op) {
     auto type = cast<RankedTensorType>(op.getResult().getType());
     constexpr int64_t most = 4096;
@@ -205,7 +205,7 @@ private:
                                             op.getExclusive(), op.getReversed()));
   }
 
-  /// One dimension after the other, last first; what lies between is f32.
+  /// One dimension after the other, the last one first; intermediate results are f32.
   Value reduceAll(kernel::ReduceOp op) {
     Value value = op.getInput();
     auto result = cast<RankedTensorType>(op.getResult().getType());
@@ -244,7 +244,7 @@ private:
         axes.push_back(d == dim ? launch.getLoopAxes("k") : launch.getAxes(d));
       part[dim] = step;
       Value value = launch.load(input, part, axes);
-      // What lies outside of the tensor is zero, which only sums ignore.
+      // Elements outside of the tensor are zero, which only sums ignore.
       if (fn == ReduceFn::Max && steps * step != size)
         value = MaskOp::create(builder, loc, value.getType(), value, builder.getI64IntegerAttr(dim),
                                builder.getStrArrayAttr({"k"}), builder.getI64IntegerAttr(size),

@@ -23,7 +23,7 @@ struct LegalizeTiles : block::impl::LegalizeTilesBase<LegalizeTiles> {
     IRRewriter rewriter(&getContext());
     getOperation()->walk([&](kernel::LaunchOp launch) {
       dropUnused(launch, rewriter);
-      // Inner loops first: what leaves one may leave the next as well.
+      // Inner loops first: ops that leave one loop may leave the next as well.
       launch.getBody().walk<WalkOrder::PostOrder>([&](LoopOp loop) { hoist(loop); });
       launch.getBody().walk([&](MatmulOp matmul) { legalize(matmul, rewriter); });
       launch.getBody().walk([&](BinaryOp sum) { scaleAfter(sum, rewriter); });
@@ -99,9 +99,8 @@ private:
     return unary && unary.getFn() == UnaryFn::Bias;
   }
 
-  /// Scaled values to which a bias of 0 or minus infinity is added are the scaled
-  /// sums, to the bit. What comes next finds the scale, and what is masked is there
-  /// before it is scaled.
+  /// Adding a bias of 0 or minus infinity to scaled values gives the scaled sums, bit for bit.
+  /// Later rewrites find the scale, and masks apply before the values are scaled.
   static void scaleAfter(BinaryOp sum, IRRewriter &rewriter) {
     if (sum.getFn() != BinaryFn::Add)
       return;
@@ -122,8 +121,8 @@ private:
     rewriter.eraseOp(scaled);
   }
 
-  /// Scaled values that are overwritten by a number that the scale leaves as it is
-  /// are the scaled ones that are overwritten.
+  /// Overwriting scaled values by a number that the scale does not change gives the scaled
+  /// overwritten values.
   static void scaleAfter(MaskOp mask, IRRewriter &rewriter) {
     auto scaled = mask.getInput().getDefiningOp<BinaryOp>();
     ConstantOp factor = getScale(scaled);
@@ -140,8 +139,8 @@ private:
     rewriter.eraseOp(scaled);
   }
 
-  /// The maximum of scaled values is the scaled maximum, to the bit: rounding keeps
-  /// the order. One product a row instead of one an element.
+  /// The maximum of scaled values is the scaled maximum, bit for bit: rounding keeps the order.
+  /// This takes one product per row instead of one per element.
   static void scaleAfter(ReduceOp reduce, IRRewriter &rewriter) {
     auto scaled = reduce.getInput().getDefiningOp<BinaryOp>();
     ConstantOp factor = getScale(scaled);
@@ -152,7 +151,7 @@ private:
                                      scaled.getLhs(), reduce.getDimsAttr());
     rewriter.replaceOpWithNewOp<BinaryOp>(reduce, reduce.getType(), BinaryFn::Mul, largest,
                                           factor.getResult());
-    // The scaled values take registers from where they are needed on.
+    // The scaled values take registers only from the place where they are needed.
     Operation *first = nullptr;
     for (Operation *user : scaled->getUsers()) {
       Operation *at = scaled->getBlock()->findAncestorOpInBlock(*user);

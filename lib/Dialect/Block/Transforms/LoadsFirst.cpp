@@ -13,12 +13,12 @@ using namespace mirage::block;
 /// Registers of a thread that tiles may take: six blocks of four warps still
 /// fit on a multiprocessor.
 static constexpr int64_t comfortable = 64;
-/// Registers of a thread that a tile may take beside more than that, to be there when a loop ends:
-/// the sum that a projection is added to.
+/// Registers of a thread that a tile may take even if others take more than that, in order to be
+/// available when a loop ends: the sum to which a projection is added.
 static constexpr int64_t small = 2;
 
-/// Warps that copy and warps that compute are apart, and products leave few registers:
-/// what is loaded into those for ops behind a loop is loaded behind it.
+/// With separate warps for copies and for computation, products leave few registers: loads into
+/// registers for ops after a loop come after the loop.
 static void moveLoadsToUsers(Block &body) {
   auto isLoaded = [](Operation &op) {
     Operation *made = &op;
@@ -61,7 +61,7 @@ void mirage::block::moveLoadsFirst(kernel::LaunchOp launch) {
   }
 }
 
-/// Bytes of shared memory that each block of a multiprocessor takes besides its own.
+/// Bytes of shared memory that each block of a multiprocessor takes in addition to its own.
 static constexpr int64_t reserved = 1024;
 
 int64_t mirage::block::moveCopiesFirst(kernel::LaunchOp launch, int64_t stages, const Chip &chip) {

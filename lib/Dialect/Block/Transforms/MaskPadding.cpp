@@ -21,7 +21,7 @@ using namespace mirage::block;
 namespace {
 
 /// Whether the padding of a value along rows and columns is known to be zero.
-/// Nothing is concluded from products: a zero times an infinity is none.
+/// Nothing is concluded from products: zero times infinity is not zero.
 class ZeroPaddingAnalysis {
 public:
   explicit ZeroPaddingAnalysis(kernel::LaunchOp launch) {
@@ -41,8 +41,8 @@ public:
 
 private:
   bool compute(Operation *op, int64_t dim) const {
-    // Loads fill with zeros what lies outside of the tensor. A reshape of units and
-    // a reduction leave the padding along each dimension as it is.
+    // Loads fill elements outside of the tensor with zeros. Reshapes that only add or drop units,
+    // and reductions, do not change the padding along each dimension.
     if (isa<LoadOp, GatherOp, IntegersOp>(op))
       return true;
     if (isa<ReshapeOp, ReduceOp>(op))

@@ -18,7 +18,7 @@ public:
       waiting.push_back(&op);
       forEachOperand(&op, [&](Value value) { usersLeft[value].insert(&op); });
     }
-    // What the terminator reads stays alive.
+    // The operands of the terminator stay alive.
     forEachOperand(block.getTerminator(),
                    [&](Value value) { usersLeft[value].insert(block.getTerminator()); });
   }
@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// Values of this block that the op or what is inside of it reads.
+  /// Values of this block that the op, or an op inside of it, reads.
   void forEachOperand(Operation *op, llvm::function_ref<void(Value)> fn) {
     op->walk([&](Operation *inner) {
       for (Value operand : inner->getOperands())
@@ -57,7 +57,7 @@ private:
     return ready;
   }
 
-  /// By how much the op changes the registers that are alive.
+  /// The change in the number of live registers at the op.
   int64_t getGrowth(Operation *op) {
     if (auto load = dyn_cast<LoadOp>(op); load && getShared(load.getResult()))
       return std::numeric_limits<int64_t>::min();

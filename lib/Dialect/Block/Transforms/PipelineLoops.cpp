@@ -71,9 +71,9 @@ private:
     return success();
   }
 
-  /// The last products of a step run beside the first ones of the next step where
-  /// registers hold what is carried from the one to the other: their factors.
-  /// Returns the registers that this takes, or 0.
+  /// The last products of a step run in parallel with the first ones of the next step if registers
+  /// hold the values carried from one to the other: their factors. Returns the registers that this
+  /// takes, or 0.
   int64_t deferProducts(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
     ProductPhases phases(loop);
     if (phases.whyNotDeferred() || loop.getExtent() < 2)
@@ -92,13 +92,13 @@ private:
     return std::max(needed, speculate(launch, loop, target));
   }
 
-  /// Exponentials are taken before the maximum of their step is known where registers
-  /// hold the scores beside them, for a step that is done again, while the products of
-  /// the step before run. Returns the registers that this takes, or 0.
+  /// Exponentials are taken before the maximum of their step is known, while the products of the
+  /// previous step run. This requires that registers also hold the scores, for steps that are
+  /// repeated. Returns the registers that this takes, or 0.
   int64_t speculate(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
     std::optional<SpeculatedStep> step = getSpeculatedStep(loop);
-    // Two blocks that compute the same rows give the same numbers. Which steps a warp does
-    // again depends on all of its rows, and is not the same for both.
+    // Two blocks that compute the same rows must give the same numbers. The steps that a warp
+    // repeats depend on all of its rows, so they may differ between blocks.
     if (!step || computesRowsTwice(launch))
       return 0;
     int64_t needed = besideSums + 2 * getTileRegisters(step->scores);
@@ -113,9 +113,9 @@ private:
     return needed;
   }
 
-  /// Registers of a thread beside the sums of products that run: descriptors,
-  /// addresses, counters. The assembler spills none while products run: with fewer
-  /// it makes them wait for each other.
+  /// Registers of a thread in addition to the sums of running products: descriptors, addresses,
+  /// counters. The assembler spills none while products run: with fewer registers it serialises the
+  /// products.
   static constexpr int64_t besideSums = 26;
 
   /// Registers of a thread for the sums of the loop that has most of them.
@@ -130,7 +130,7 @@ private:
     return most;
   }
 
-  /// Moves registers to the warps that compute where an even share is not enough.
+  /// Moves registers to the warps that compute if an even share is not enough.
   void shareRegisters(kernel::LaunchOp launch, int64_t needed, const Chip &target) {
     int64_t warps = launch.getSchedule()->getBlockWarps();
     bool enough = needed <= getTileRegisterBudget(target, warps) &&

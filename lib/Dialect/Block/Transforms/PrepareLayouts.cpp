@@ -14,11 +14,11 @@ using namespace mirage;
 using namespace mirage::block;
 
 //===----------------------------------------------------------------------===//
-// What goes through shared memory
-//===----------------------------------------------------------------------===//
+// Values that go through shared memory
+// ===----------------------------------------------------------------------===//
 
-/// Whether the op only names the elements of a matrix in another way. (Reshapes
-/// beside the store do not: they read.)
+/// Whether the op only views the elements of a matrix. (Reshapes next to the store do not: they
+/// read.)
 static bool isView(Operation *op) {
   auto reshape = dyn_cast<ReshapeOp>(op);
   return isa<TransposeOp>(op) || (reshape && reshape.getType().getRank() == 2);
@@ -42,14 +42,14 @@ static bool canCopyAsync(LoadOp load) {
          load.getType().getShape().back() * bytes % asyncCopyUnit == 0;
 }
 
-/// Bytes that a multiprocessor has asked memory for when memory gives nearly all that it can.
+/// Bytes in flight of a multiprocessor at which device memory nearly reaches its bandwidth.
 static constexpr int64_t enoughInFlight = 60 << 10;
 
 /// Whether the rows by index of one step are enough for device memory, if all blocks of a
 /// multiprocessor load them into registers at once: then a ring would only add barriers. On an
-/// H200, 6 x 2048 rows of 2816 bytes in 128 blocks take 14.8 µs so and 9.7 with a ring; 6 x 2816
-/// rows of 4 KB in 528 blocks take as long with as without, and leave shared memory to the next
-/// kernel.
+/// H200, 6 x 2048 rows of 2816 bytes in 128 blocks take 14.8 µs in this way and 9.7 with a ring; 6
+/// x 2816 rows of 4 KB in 528 blocks take the same time with and without a ring, and without it
+/// leave shared memory to the next kernel.
 static bool areEnough(Block &step, kernel::LaunchOp launch, const Chip &chip) {
   int64_t bytes = 0;
   for (GatherOp gather : step.getOps<GatherOp>())
@@ -82,7 +82,7 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch, const Chip &chip) {
       return; // exact integers are only stored
     bool prefetched =
         isWorthPrefetching(load) && canCopyAsync(load) && (!usesGroups || isBox(load));
-    // Integers and floats of 8 bits become wider floats on their way to registers, but for
+    // Integers and floats of 8 bits become wider floats on their way to registers, except for
     // warpgroups, which multiply floats of 8 bits.
     Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
     bool isConverted =
@@ -105,7 +105,7 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch, const Chip &chip) {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Makes explicit where tiles change place, before layouts are known.
+/// Makes explicit where tiles move between memory and registers, before layouts are known.
 class Preparation {
 public:
   Preparation(kernel::LaunchOp launch, int64_t numWarps, const Chip &chip)
@@ -214,9 +214,9 @@ private:
       }
   }
 
-  /// What a loop leaves may be stored in another layout than it was
-  /// accumulated in; of a loop of warpgroups also what is made of that, in the
-  /// result's type, which takes half the room of f32.
+  /// The result of a loop may be stored in a layout that differs from that of its accumulator. For
+  /// a loop of warpgroups this also applies to values computed from the result, in the type of the
+  /// stored result, which takes half the room of f32.
   void freeStores() {
     bool inGroups = launch.getSchedule()->usesWarpgroups();
     auto store = cast<StoreOp>(launch.getBody().front().getTerminator());
@@ -235,8 +235,8 @@ private:
     }
   }
 
-  /// Converts what is stored, seen through views, to the result's type already where
-  /// it is computed. `use` is the innermost view's operand, or the store's.
+  /// Converts a stored value, seen through views, to the result's type at the place where it is
+  /// computed. `use` is the innermost view's operand, or the store's.
   void narrowStored(OpOperand &tile, OpOperand *&use) {
     auto store = cast<StoreOp>(tile.getOwner());
     Type element = cast<RankedTensorType>(launch.getResult(tile.getOperandNumber()).getType())

@@ -20,7 +20,8 @@ namespace {
 
 using Strides = SmallVector<int64_t>;
 
-/// Bytes at multiples of which tensors start, and the tensor memory accelerator finds rows.
+/// Bytes at multiples of which tensors start, and at which the tensor memory accelerator can find
+/// rows.
 constexpr int64_t kBoxAlign = 16;
 
 RankedTensorType getTensor(Value value) { return cast<RankedTensorType>(value.getType()); }
@@ -29,7 +30,7 @@ int64_t getBytes(RankedTensorType tensor) {
   return std::max<int64_t>(tensor.getElementTypeBitWidth() / 8, 1);
 }
 
-/// Extents and steps of the runs of dimensions that follow one another evenly, the last one first.
+/// Extents and steps of the runs of evenly spaced consecutive dimensions, the last one first.
 SmallVector<std::pair<int64_t, int64_t>> evenRuns(ArrayRef<int64_t> shape,
                                                   ArrayRef<int64_t> strides) {
   SmallVector<std::pair<int64_t, int64_t>> runs;
@@ -44,9 +45,8 @@ SmallVector<std::pair<int64_t, int64_t>> evenRuns(ArrayRef<int64_t> shape,
   return runs;
 }
 
-/// Steps of the same elements in another shape, or nothing where no steps lead to
-/// all of them. Each dimension of the result lies within one of the operand's, or
-/// covers several that follow one another evenly.
+/// Steps of the same elements in another shape, or nothing if no steps lead to all of them. Each
+/// dimension of the result is inside of one of the operand's, or covers several evenly spaced ones.
 std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
                                 ArrayRef<int64_t> result) {
   auto runs = evenRuns(shape, strides);
@@ -67,13 +67,13 @@ std::optional<Strides> reshaped(ArrayRef<int64_t> shape, ArrayRef<int64_t> strid
   return found;
 }
 
-/// How a result of a launch makes up a part of another tensor.
+/// How a result of a launch forms a part of another tensor.
 struct Digits {
   SmallVector<int64_t> shape, steps, counts;
 };
 
-/// The same elements in the shape `result`, each dimension of which may cover several
-/// that do not follow one another evenly: it is a number that they are the digits of.
+/// The same elements in the shape `result`, each dimension of which may cover several that are not
+/// evenly spaced: these are then the digits of its index.
 std::optional<Digits> inDigits(ArrayRef<int64_t> shape, ArrayRef<int64_t> strides,
                                ArrayRef<int64_t> result) {
   auto runs = evenRuns(shape, strides);
@@ -132,7 +132,7 @@ private:
     Strides steps = getStrides(whole);
     int64_t align = getAlign(slice, steps, getStartAlign(whole));
     if (slice.getContiguousStart() && align == kBoxAlign)
-      return; // an address, as it is
+      return; // it is an address already
     if (!canView(slice.getResult(), steps, align))
       return;
     setView(slice.getResult(), steps, align);
@@ -146,8 +146,8 @@ private:
     return std::gcd(align, start * getBytes(getTensor(slice.getResult())));
   }
 
-  /// Whether only launches read a value, maybe parts of it and in other shapes, if
-  /// it has these steps. Those of warpgroups read rows at multiples of 16 bytes.
+  /// Whether only launches read a value with these steps, possibly parts of it and in other shapes.
+  /// Launches of warpgroups read rows at multiples of 16 bytes.
   static bool canView(Value value, ArrayRef<int64_t> steps, int64_t align) {
     return llvm::all_of(value.getUses(), [&](OpOperand &use) {
       Operation *user = use.getOwner();
@@ -168,8 +168,8 @@ private:
     });
   }
 
-  /// Whether a launch does no more with an operand than to load tiles of it, or rows by index if
-  /// it may be a table (`isTable`).
+  /// Whether a launch only loads tiles of an operand, or rows by index if it may be a table
+  /// (`isTable`).
   static bool isLoaded(kernel::LaunchOp launch, unsigned number, bool isTable) {
     Value inside = launch.getBody().getArgument(number);
     return llvm::all_of(inside.getUses(), [&](OpOperand &use) {
@@ -181,7 +181,7 @@ private:
     });
   }
 
-  /// Whether each row, along the first dimension, lies as it would in a tensor of its own.
+  /// Whether each row, along the first dimension, has the layout of a separate tensor.
   static bool hasDenseRows(RankedTensorType view) {
     Strides steps = getStrides(view);
     int64_t dense = 1;
@@ -212,8 +212,7 @@ private:
   // Joins
   //===--------------------------------------------------------------------===//
 
-  /// The result of a launch that is an operand of a join, maybe in another shape,
-  /// and nothing else.
+  /// The result of a launch that is only an operand of a join, possibly in another shape.
   static Value getWritten(Value operand) {
     while (operand.hasOneUse()) {
       if (operand.getDefiningOp<kernel::LaunchOp>())
@@ -239,8 +238,8 @@ private:
   }
 
   /// Finds the parts of a join that begins at element `start` of a tensor with these steps, and
-  /// those of joins that are parts of it alone, as views of that tensor. Returns whether launches
-  /// compute all of them.
+  /// those of joins that only it reads, as views of that tensor. Returns whether launches compute
+  /// all of them.
   static bool findParts(kernel::ConcatOp concat, const Strides &steps, int64_t start,
                         SmallVectorImpl<std::pair<Value, Type>> &found) {
     RankedTensorType whole = getTensor(concat.getResult());
@@ -280,8 +279,8 @@ private:
     Strides steps;
   };
 
-  /// The results that make up a row: it is one of them, or joined of them, maybe in another shape.
-  /// None where something else reads one, or no launch computes it.
+  /// The results that form a row: it is one of them, or a join of them, possibly in another shape.
+  /// None if something else reads one, or if no launch computes it.
   static SmallVector<Part> getParts(Value row, const Strides &steps) {
     Value joined = row;
     while (auto reshape = joined.getDefiningOp<kernel::ReshapeOp>()) {
@@ -303,8 +302,8 @@ private:
     return parts;
   }
 
-  /// The launches that compute the row store it to the tensor that is updated. That one and
-  /// the index are there when the graph begins, and nothing reads what the tensor was before.
+  /// The launches that compute the row store it to the updated tensor. The tensor and the index
+  /// exist when the graph begins, and nothing reads the tensor's previous contents.
   void storeInPlace(kernel::IndexCopyOp copy) {
     bool isGiven = isa<BlockArgument>(copy.getTensor()) && isa<BlockArgument>(copy.getIndex());
     if (!isGiven || !copy.getTensor().hasOneUse())

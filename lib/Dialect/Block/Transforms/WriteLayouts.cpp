@@ -27,7 +27,7 @@ public:
   int64_t run() {
     SmallVector<Operation *> ops;
     launch.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
-    // Inner loops first, so that what stays partial is known for outer ones.
+    // Inner loops first, so that partial values are known for outer ones.
     for (Operation *op : ops)
       for (Value value : op->getResults())
         if (model.isGrouped(value))
@@ -94,8 +94,8 @@ private:
 
   void setHolder(Value value, Type holder) { value.setType(withHolder(getTile(value), holder)); }
 
-  /// `value` in the layout `target`; the op that changes it stands right after
-  /// the value's definition.
+  /// `value` in the layout `target`; the op that changes it comes right after the value's
+  /// definition.
   Value convert(Value value, FragmentType target) {
     if (getFragment(value) == target)
       return value;
@@ -113,8 +113,7 @@ private:
     operand.set(convert(operand.get(), getTarget(operand.get(), layout, isPartial)));
   }
 
-  /// Gives the result its natural holder and, where the group's differs,
-  /// converts it for all users.
+  /// Gives the result its natural holder and, if the group's differs, converts it for all users.
   void setResult(Value value, const LinearLayout &natural, bool isPartial) {
     setHolder(value, getTarget(value, natural, isPartial));
     FragmentType wanted = getTarget(value, layouts.lookup(value), partial.contains(value));
@@ -160,10 +159,10 @@ private:
           Value result = reduce.getResult();
           setResult(result, getNatural(result), partial.contains(result));
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          const LinearLayout &layout = layouts.find(cumulate.getResult())->second;
-          convertOperand(cumulate.getInputMutable(), layout);
-          setHolder(cumulate.getResult(), getTarget(cumulate.getResult(), layout));
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          const LinearLayout &layout = layouts.find(along.getResult())->second;
+          convertOperand(along.getInputMutable(), layout);
+          setHolder(along.getResult(), getTarget(along.getResult(), layout));
         })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           Value result = transpose.getResult();
@@ -184,7 +183,7 @@ private:
         });
   }
 
-  /// Holds a tile in shared memory, in elements of a type; of a load, as the matrix that its users
+  /// Holds a tile in shared memory, with elements of a type; a load as the matrix that its users
   /// see.
   void setShared(Value value, Type elementType) {
     Value matrix = getMatrix(value);
@@ -211,7 +210,7 @@ private:
       setHolder(result, getTarget(result, layouts.lookup(result), isPartial));
       if (!isPartial || canStayPartial(result))
         continue;
-      // These ask for the layout that they want, and get the sum in it.
+      // These request a layout, and get the sum in it.
       SmallVector<OpOperand *> uses;
       for (OpOperand &use : result.getUses())
         if (!isElementwise(use.getOwner()) &&

@@ -97,8 +97,7 @@ struct FoldReshapeOfReshape : OpRewritePattern<ReshapeOp> {
 
 } // namespace
 
-// The number as a whole: constants that are the same double and not the same `exact` number stay
-// apart.
+// The complete number: constants with the same double but different `exact` numbers stay separate.
 OpFoldResult ConstantOp::fold(FoldAdaptor) {
   if ((*this)->hasAttr("exact"))
     return (*this)->getAttrDictionary();

@@ -13,7 +13,7 @@ using namespace mirage::kernel;
 
 namespace {
 
-/// Checks that `values` have the types `expected`, speaking of `what`.
+/// Checks that `values` have the types `expected`; `what` names them in messages.
 LogicalResult verifyTypes(Operation *op, TypeRange expected, TypeRange actual, StringRef what) {
   if (expected.size() != actual.size())
     return op->emitOpError("expected ")
@@ -25,7 +25,7 @@ LogicalResult verifyTypes(Operation *op, TypeRange expected, TypeRange actual, S
   return success();
 }
 
-/// Checks that the size decides how many rows there are of a tensor, which `what` names.
+/// Checks that the size determines the number of rows of a tensor, which `what` names.
 LogicalResult verifyRows(Operation *op, DynamicAttr dynamic, Type type, const Twine &what) {
   auto tensor = cast<RankedTensorType>(type);
   if (tensor.getRank() && tensor.getDimSize(0) && tensor.getDimSize(0) % dynamic.getBound() == 0)
@@ -87,7 +87,7 @@ llvm::DenseSet<Value> GraphOp::getDynamicValues() {
   return found;
 }
 
-/// What `form` forbids `op` to be, or an empty string.
+/// The reason why `form` does not allow `op`, or an empty string.
 static std::string violates(Form form, Operation *op) {
   bool alternatives = isa<AlternativesOp>(op), launch = isa<LaunchOp>(op),
        invoke = isa<InvokeOp>(op);
@@ -206,7 +206,7 @@ int64_t LaunchOp::getStartedBlocks() {
   return resident ? std::min(resident, getNumBlocks()) : getNumBlocks();
 }
 
-/// Checks that a result is where `place` says; `placed` are the results of those before it.
+/// Checks that a result is at `place`; `placed` are the results before it.
 static LogicalResult verifyPlace(LaunchOp launch, PlaceAttr place,
                                  llvm::DenseSet<int64_t> &placed) {
   int64_t number = place.getResult();

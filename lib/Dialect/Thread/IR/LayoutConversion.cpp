@@ -53,7 +53,7 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
     auto [source, lane, warp] = from.invert(to.getLane()[bit]);
     if (warp != 0)
       return std::nullopt;
-    // Where all lanes along a bit have the value, take one's own.
+    // If all lanes along a bit have the value, each takes its own.
     if (from.getLane()[bit].isZero())
       lane |= int64_t(1) << bit;
     plan.laneBits[bit] = {source, lane};
@@ -73,8 +73,8 @@ std::optional<WarpConversion> mirage::thread::planWarpConversion(const LinearLay
   return plan;
 }
 
-/// How many different words of one bank the lanes of a warp write at once, at most, if so many
-/// elements are between rows.
+/// The most different words of one bank that the lanes of a warp write at once, for this number of
+/// elements between rows.
 static int64_t getWritesOfABank(FragmentType fragment, int64_t pad) {
   const LinearLayout &layout = fragment.getLinearLayout();
   int64_t stride = layout.getExtent(1) + pad;
@@ -91,7 +91,7 @@ static int64_t getWritesOfABank(FragmentType fragment, int64_t pad) {
 
 /// The elements between rows. Threads that have neighbours of a column write them one by one, their
 /// lanes several rows apart: often to few banks, unless a row has an odd number of words. Such rows
-/// are read word by word, so they are for what takes a fourth of the time then.
+/// are read word by word, so they are used only if the time falls to a fourth.
 static int64_t getExchangePad(FragmentType fragment) {
   const LinearLayout &layout = fragment.getLinearLayout();
   if (layout.contiguous(0) == 1 || layout.contiguous(1) > 1)

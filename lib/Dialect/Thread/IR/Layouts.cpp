@@ -25,10 +25,10 @@ public:
     return dim == 0 ? Coord{bit, 0} : Coord{0, bit};
   }
   bool has(int64_t dim) const { return used[dim] < power[dim]; }
-  /// Vectors along `dim` that are left.
+  /// The remaining vectors along `dim`.
   int64_t left(int64_t dim) const { return llvm::Log2_64(power[dim] / used[dim]); }
 
-  /// Appends vectors along `dim` while there are any, `count` at most.
+  /// Appends vectors along `dim` while there are any, at most `count`.
   void deal(LinearLayout::Basis &basis, int64_t dim, int64_t count) {
     for (int64_t i = 0; i < count && has(dim); ++i)
       basis.push_back(take(dim));
@@ -65,9 +65,8 @@ struct ProductDim {
     }
   }
 
-  /// Of 2-byte elements along K, whose instruction has the two lowest vectors in lanes
-  /// between two of registers: those of `count` instructions, a power of two, become a
-  /// thread's lowest ones.
+  /// For 2-byte elements along K, an instruction has the two lowest vectors of lanes between two of
+  /// registers: those of `count` instructions (a power of two) become a thread's lowest vectors.
   void bringTogether(int64_t count) {
     if (count == 1)
       return;
@@ -184,8 +183,8 @@ LinearLayout mirage::thread::wgmmaLhsLayout(int64_t mExtent, int64_t kExtent, Wa
                       warpgroupBasis(m, nullptr, grid), {m.repeat, k.repeat});
 }
 
-/// Gives the bits to the threads in the order of `laneDims` and `warpDims`, and
-/// what is left to registers, columns first.
+/// Gives the bits to the threads in the order of `laneDims` and `warpDims`, and the rest to
+/// registers, columns first.
 static LinearLayout dealLayout(int64_t rows, int64_t cols, int64_t vector, int64_t numWarps,
                                std::array<int64_t, 2> laneDims, std::array<int64_t, 2> warpDims) {
   BitDealer bits(rows, cols);

@@ -10,8 +10,7 @@ using namespace mlir;
 using namespace mirage::thread;
 
 namespace {
-/// One bit of an instruction's m, n or k, as each of the two operands that have
-/// it places it.
+/// One bit of an instruction's m, n or k, at its places in the two operands that have it.
 struct SharedBit {
   const char *name;
   Coord first;

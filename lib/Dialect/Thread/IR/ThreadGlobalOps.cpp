@@ -63,7 +63,7 @@ static Tile tileOf(SharedType type) {
   return {type.getShape().take_back(2), type.getElementType()};
 }
 
-/// That a tile has whole rows, of which threads hold vectors.
+/// Checks that a tile has whole rows, of which threads hold vectors.
 static LogicalResult verifyOrdered(Operation *op, MemRefType tensor, ArrayRef<int64_t> dims,
                                    FragmentType tile) {
   int64_t width = kVectorBytes * 8 / tile.getElementType().getIntOrFloatBitWidth();
@@ -141,7 +141,7 @@ static MemRefType getGathered(MemRefType table, MemRefType indices, int64_t inde
   return MemRefType::get(shape, table.getElementType());
 }
 
-/// Checks what ops that find rows by index have in common.
+/// The common checks of ops that find rows by index.
 static LogicalResult verifyLookup(Operation *op, MemRefType table, MemRefType indices,
                                   int64_t indexRank) {
   if (!indices.getElementType().isInteger(32) && !indices.getElementType().isInteger(64))

@@ -50,7 +50,7 @@ LogicalResult TmaStoreOp::verify() {
   return verifyBox(*this, getMap().getType(), getSource().getType(), getCoordinates().size());
 }
 
-/// As many blocks as every chip that has clusters runs together.
+/// The number of blocks that every chip with clusters can run together.
 static LogicalResult verifyCluster(Operation *op, int64_t blocks) {
   constexpr int64_t most = 8;
   if (blocks > most || !llvm::isPowerOf2_64(blocks))
@@ -66,7 +66,7 @@ LogicalResult RingCreateOp::verify() {
   return verifyCluster(*this, getCluster());
 }
 
-/// That `numbers` are some of those of a ring's tiles.
+/// Checks that `numbers` are numbers of a ring's tiles.
 static LogicalResult verifyTileNumbers(Operation *op, ArrayRef<int64_t> numbers, size_t tiles,
                                        StringRef which) {
   for (auto [place, number] : llvm::enumerate(numbers))
@@ -77,7 +77,7 @@ static LogicalResult verifyTileNumbers(Operation *op, ArrayRef<int64_t> numbers,
   return success();
 }
 
-/// That a ring has writers, for an op that they alone execute.
+/// Checks that a ring has writers, for an op that only they execute.
 static LogicalResult verifyWriters(Operation *op, Value ring) {
   auto create = ring.getDefiningOp<RingCreateOp>();
   if (!create || create.getWriters() == 0)

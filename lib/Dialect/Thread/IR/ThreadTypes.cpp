@@ -32,7 +32,7 @@ static LogicalResult verifyElement(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// What lies in shared memory may also be read by products alone.
+/// Tiles in shared memory may also have types that only products read.
 static LogicalResult verifySharedElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
   if (!isTileElement(type) && !type.isInteger(64) && !mirage::isEightBitFloat(type))
     return emitError()

@@ -43,13 +43,13 @@ static bool isInvariant(Value value, LoopLikeOpInterface loop) {
          });
 }
 
-/// Whether a product reads the same factor out of registers at all steps of its loop.
+/// Whether a product reads the same factor from registers at all steps of its loop.
 static bool keepsFactor(thread::WgmmaOp op) {
   auto loop = op->getParentOfType<LoopLikeOpInterface>();
   return loop && isa<thread::FragmentType>(op.getLhs().getType()) && isInvariant(op.getLhs(), loop);
 }
 
-/// Whether a product that reads another factor out of registers is issued beside this one.
+/// Whether a product that reads another factor from registers is issued together with this one.
 static bool hasCompany(thread::WgmmaOp op) {
   auto search = [](Operation *at, auto next) {
     for (; at && !isa<thread::WgmmaWaitOp>(at); at = next(at))

@@ -18,11 +18,11 @@ using namespace mlir;
 using namespace mirage::thread;
 
 namespace {
-/// What one ring becomes.
+/// The expansion of one ring.
 class ExpandedRing {
 public:
-  /// Allocates from `offset` on, which moves to the end: until they are planned,
-  /// allocations lie one after the other, for equal ones would count as one.
+  /// Allocates from `offset` on, which moves to the end: until they are planned, allocations are
+  /// placed one after the other, since equal ones would count as one.
   ExpandedRing(RingCreateOp op, int64_t &offset)
       : type(op.getType()), cluster(op.getCluster()), isWritten(op.getWriters() > 0),
         copies(op.getCopies()) {
@@ -105,7 +105,7 @@ public:
     Location loc = op.getLoc();
     Place place = getPlace(builder, loc, op.getStep());
     MbarrierWaitOp::create(builder, loc, full, place.slot, getParity(builder, loc, place.round));
-    // Products read through the asynchronous proxy; what threads write does not go through it.
+    // Products read through the asynchronous proxy; writes of threads do not go through it.
     if (isWritten)
       FenceOp::create(builder, loc, FenceKind::AsyncProxy);
     replaceBySlots(builder, op, place);

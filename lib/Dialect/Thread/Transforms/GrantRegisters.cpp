@@ -21,11 +21,10 @@ namespace mirage::thread {
 using namespace mlir;
 using namespace mirage;
 
-/// Registers of a thread, from which on a limit does no harm.
+/// Registers of a thread from which on a limit does no harm.
 constexpr int64_t kPlenty = 128;
 
-/// Whether products of warpgroups keep their sums in registers, of which they need as many as they
-/// need.
+/// Whether products of warpgroups keep their sums in registers, whose number cannot be reduced.
 static bool multipliesByGroups(Operation *function) {
   return function->walk([](thread::WgmmaOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
@@ -38,7 +37,7 @@ struct GrantRegisters : thread::impl::GrantRegistersBase<GrantRegisters> {
     FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
     if (failed(target))
       return signalPassFailure();
-    // A kernel is called in several places at times.
+    // A kernel may be called in several places.
     llvm::MapVector<Operation *, int64_t> blocks;
     getOperation()->walk([&](kernel::InvokeOp invoke) {
       Operation *function = SymbolTable::lookupSymbolIn(getOperation(), invoke.getCallee());

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace mirage;
 
 namespace {
-/// Which values of a graph may be in the same memory: views of each other, the parts of a join, and
-/// the rows of an update with what is updated.
+/// The values of a graph that may share memory: views of each other, the parts of a join, and the
+/// rows of an update with the updated tensor.
 class Memories {
 public:
   explicit Memories(kernel::GraphOp graph) {
@@ -25,7 +25,7 @@ public:
     }
   }
 
-  /// Whether a kernel writes what another one touches.
+  /// Whether a kernel writes memory that another one touches.
   bool writesOf(kernel::InvokeOp kernel, kernel::InvokeOp other) {
     auto meets = [&](Value written, ValueRange touched) {
       return llvm::any_of(touched, [&](Value v) { return areSame(written, v); });
@@ -45,7 +45,7 @@ private:
 } // namespace
 
 bool thread::isViewOfMemory(Operation &op) {
-  // What is copied or joined elsewhere is a kernel of its own by now.
+  // By now, copies and other joins are separate kernels.
   return isa<kernel::ReshapeOp, kernel::SliceOp, kernel::ConcatOp, kernel::IndexCopyOp>(op);
 }
 

@@ -18,7 +18,7 @@ using namespace mlir;
 using namespace mirage::thread;
 
 namespace {
-/// A load or store of a tile, as far as its columns are concerned.
+/// The columns of a load or store of a tile.
 struct Access {
   Operation *op;
   Value tile, tensor;
@@ -73,7 +73,7 @@ struct Access {
            countWholeColumns(columns(), width) > 0 && startsAtVector();
   }
 
-  /// Whether rows start as far behind multiples of 16 bytes as those of the same numbers of
+  /// Whether rows have the same offsets from multiples of 16 bytes as the corresponding rows of
   /// `other`.
   bool startsLike(const Access &other) const {
     return bytes() == other.bytes() && columns() == other.columns() && dims == other.dims &&
@@ -93,11 +93,11 @@ private:
   }
 };
 
-/// Tiles that are connected by ops for which it does not matter which column is where, if it
-/// is the same in all of them.
+/// Tiles that are connected by ops for which the order of columns does not matter, as long as it is
+/// the same in all of them.
 class Tiles {
 public:
-  /// Collects what is connected with `load`; false where an order matters.
+  /// Collects the tiles connected with `load`; false if an order matters.
   bool collect(LoadGlobalOp load) {
     first = Access::get(load);
     if (!first->hasWholeRows())
@@ -114,7 +114,7 @@ public:
     return true;
   }
 
-  /// Gives all of them the layout that `load` has in vectors; false where threads have too few
+  /// Gives all of them the layout that `load` has in vectors; false if threads have too few
   /// columns.
   bool order() {
     std::optional<LinearLayout> layout = withVectors(first->type().getLinearLayout());

@@ -39,8 +39,8 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
       return markAllAnalysesPreserved();
     getOperation()->walk([&](kernel::InvokeOp invoke) { ++calls[invoke.getCallee()]; });
     getOperation()->walk([&](kernel::GraphOp graph) { overlap(graph); });
-    // A kernel is called in several places at times: waiting where nothing is to be waited for,
-    // and letting start what does not start early, do no harm.
+    // A kernel may be called in several places: waiting where there is nothing to wait for, and
+    // allowing the start of a kernel that does not start early, do no harm.
     for (Operation *function : functions)
       if (late.contains(function))
         waitLast(cast<gpu::GPUFuncOp>(function));
@@ -51,7 +51,7 @@ struct OverlapLaunches : thread::impl::OverlapLaunchesBase<OverlapLaunches> {
   }
 
 private:
-  /// The last of a kernel's loops that are in no other one.
+  /// The last of a kernel's outermost loops.
   static Operation *lastLoop(Operation *function) {
     Operation *last = nullptr;
     function->walk<WalkOrder::PreOrder>([&](LoopLikeOpInterface loop) {
@@ -61,7 +61,7 @@ private:
     return last;
   }
 
-  /// Lets the kernels that come next start, as soon as this one does or has waited.
+  /// Lets the next kernels start, as soon as this one has started or waited.
   void letStart(gpu::GPUFuncOp function) {
     OpBuilder builder(function.getBody());
     Operation *waits = waiting.lookup(function);
@@ -76,8 +76,8 @@ private:
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
 
-  /// Waits before the first op that may touch what the kernels before write. What the kernel loads
-  /// at its start of what is there already goes before that.
+  /// Waits before the first op that may touch memory that the previous kernels write. Loads at the
+  /// kernel's start of data that already exists go before that.
   void wait(gpu::GPUFuncOp function) {
     Operation *first = nullptr;
     SmallVector<Operation *> early;
@@ -99,7 +99,7 @@ private:
     waiting[function] = thread::DependentWaitOp::create(builder, function.getLoc());
   }
 
-  /// Whether an op is part of setting up barriers in shared memory, or asks for tensor maps.
+  /// Whether an op is a part of the setup of barriers in shared memory, or requests tensor maps.
   static bool setsUpBarriers(Operation &op) {
     return isa<thread::SharedAllocOp, thread::MbarrierAllocOp, thread::MbarrierInitOp,
                thread::PrefetchMapOp, thread::BarrierOp>(op);
@@ -109,7 +109,7 @@ private:
     return op->getNumRegions() == 0 && !op->hasTrait<OpTrait::IsTerminator>() && mlir::isPure(op);
   }
 
-  /// Whether an op loads only what is there when its kernel starts.
+  /// Whether an op loads only data that exists when its kernel starts.
   bool loadsSettled(Operation *op, gpu::GPUFuncOp function) const {
     auto known = settled.find(function);
     return known != settled.end() && loadsOnly(op, known->second);
@@ -128,6 +128,10 @@ private:
       return isOneOf(load.getSource(), op, arguments);
     if (auto element = dyn_cast<memref::LoadOp>(op))
       return isOneOf(element.getMemRef(), op, arguments);
+    if (auto formula = dyn_cast<thread::IntegersOp>(op))
+      return !formula.getTables().empty() && llvm::all_of(formula.getTables(), [&](Value table) {
+        return isOneOf(table, op, arguments);
+      });
     return false;
   }
 
@@ -138,8 +142,8 @@ private:
            arguments.test(argument.getArgNumber());
   }
 
-  /// Moves an op and what it needs of the block before another one, unless it needs what is not
-  /// there by then.
+  /// Moves an op, with the ops of the block that it needs, before another op, unless it needs
+  /// something that does not exist there.
   static void hoist(Operation *op, Operation *before) {
     llvm::SetVector<Operation *> needed;
     needed.insert(op);
@@ -159,7 +163,7 @@ private:
   }
 
   void overlap(kernel::GraphOp graph) {
-    // A function has one place where it waits, so one that is called again waits first.
+    // A function waits at one place, so a function that is called again waits first.
     auto beside = thread::kernelsBeside(graph, [&](kernel::InvokeOp invoke) {
       return calls.lookup(invoke.getCallee()) == 1 && !loadsWhileOthersWait(invoke);
     });
@@ -184,7 +188,7 @@ private:
         waiting.try_emplace(function, nullptr);
         if (!running.empty())
           followed.insert(note(running.back(), {}));
-        else // of what it reads, kernels that are not known may write anything
+        else // unknown kernels may write anything that it reads
           settled[function].reset();
         number = beside.lookup(invoke);
         if (number) {
@@ -222,8 +226,8 @@ private:
 
   /// Whether a kernel is worth starting while the one before it, `last`, still waits for those
   /// that run `before` it: the last one only waits and has no loop whose loads it would disturb,
-  /// and the next one has something to load that none of them writes, and no more blocks than are
-  /// able to wait (rows of a softmax in 8016 blocks: 110 µs otherwise, 122 so).
+  /// and the next one has something to load that none of them writes, and no more blocks than can
+  /// wait (rows of a softmax in 8016 blocks: 122 µs if they start early, 110 otherwise).
   bool mayStart(kernel::InvokeOp next, kernel::InvokeOp last, ArrayRef<kernel::InvokeOp> before) {
     Operation *waits = getFunction(last);
     if (before.empty() || calls.lookup(last.getCallee()) != 1 || lastLoop(waits) ||
@@ -247,8 +251,8 @@ private:
   }
 
   /// Whether a kernel that streams inputs follows one without a loop. It may start while that one
-  /// still waits, and load as much as it has room for, which takes longer than that one; if it
-  /// worked beside that one, it would start after that wait.
+  /// still waits, and load as much as it has room for, which takes longer than that kernel; if it
+  /// ran at the same time as that one, it would start after the wait.
   bool loadsWhileOthersWait(kernel::InvokeOp invoke) {
     kernel::InvokeOp before = kernelBefore(invoke);
     auto function = cast<gpu::GPUFuncOp>(getFunction(invoke));
@@ -276,15 +280,15 @@ private:
     return function;
   }
 
-  /// Whether a value is an input of its graph, or what a kernel has written that ended before those
-  /// that are `running` started, or a view of one.
+  /// Whether a value is an input of its graph, a result of a kernel that ended before those that
+  /// are `running` started, or a view of one.
   static bool isThereBefore(Value value, ArrayRef<kernel::InvokeOp> running) {
     Value whole = wholeOf(value);
     auto writer = whole.getDefiningOp<kernel::InvokeOp>();
     return isa<BlockArgument>(whole) || (writer && !llvm::is_contained(running, writer));
   }
 
-  /// What a value is a view of.
+  /// The value of which a value is a view.
   static Value wholeOf(Value value) {
     while (isa_and_present<kernel::ReshapeOp, kernel::SliceOp>(value.getDefiningOp()))
       value = value.getDefiningOp()->getOperand(0);
@@ -303,7 +307,7 @@ private:
   DenseSet<Operation *> startsNext;
   /// The kernels that wait at their end.
   DenseSet<Operation *> late;
-  /// Which arguments of a kernel are there when it starts, wherever it is called.
+  /// The arguments of a kernel that exist when it starts, in all of its calls.
   DenseMap<Operation *, llvm::BitVector> settled;
 };
 } // namespace

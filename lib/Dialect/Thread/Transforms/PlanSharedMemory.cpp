@@ -68,7 +68,7 @@ private:
       buffers.push_back(std::move(buffer));
       problem.buffers.push_back(extent);
     } else if (auto barriers = dyn_cast<MbarrierAllocOp>(op)) {
-      // An mbarrier's memory cannot be used for anything else while somebody may wait.
+      // An mbarrier's memory cannot be used for anything else while a thread may wait.
       buffers.push_back({op, false, {op}});
       problem.buffers.push_back(
           {barriers.getType().getCount() * 8, 8, order[op], end[function.getOperation()]});
@@ -83,7 +83,7 @@ private:
     }
   }
 
-  /// Whether the role does nothing to shared memory but start copies to it.
+  /// Whether the role only starts copies to shared memory.
   static bool isProducer(WarpsOp role) {
     return !role.walk([](Operation *op) {
                   auto scratch = dyn_cast<ScratchOpInterface>(op);
@@ -112,8 +112,8 @@ private:
     return order.lookup(op) >= roles.first && order.lookup(op) <= roles.second;
   }
 
-  /// First and last position at which an access may happen. What is used in a
-  /// loop lives through all of the loop.
+  /// First and last position at which an access may happen. Buffers that are used in a loop are
+  /// alive throughout the loop.
   std::pair<int64_t, int64_t> getTime(Operation *access) {
     Operation *top = access, *within = access;
     while (top->getParentOp() != function) {
@@ -122,15 +122,15 @@ private:
     }
     if (!isa<WarpsOp>(top))
       return {order[top], end[top]};
-    // Of a copy that comes from another block of the cluster this one knows only that the other
-    // one has passed their common barrier.
+    // About a copy from another block of the cluster, this block only knows that the other one has
+    // passed their common barrier.
     auto load = dyn_cast<TmaLoadOp>(access);
     int64_t first = load && load.getMulticast() ? getClusterStart() : roles.first;
     if (!reader)
       return {first, roles.second};
     if (top == reader)
       return {order[within], end[within]};
-    // A copy that the reader waits for.
+    // A copy for which the reader waits.
     return {first, roles.first};
   }
 
@@ -172,9 +172,8 @@ static bool isWholeBarrier(Operation *op) {
 }
 
 bool FunctionBuffers::isSeparated(Operation *first, Operation *second) const {
-  // Of the block that contains both, the ancestors of the two; barriers that
-  // stand between these are on every path, those inside of other ops may not
-  // be.
+  // The ancestors of both in their common block; barriers between these are on every path, those
+  // inside of other ops may not be.
   Block *common = second->getBlock();
   Operation *from = nullptr, *to = nullptr;
   while (common) {

@@ -1,4 +1,4 @@
-"""``mirage compile``: a µGraph as it stands to an artifact."""
+"""``mirage compile``: from a given µGraph to an artifact."""
 
 from __future__ import annotations
 

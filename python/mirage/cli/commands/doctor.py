@@ -32,7 +32,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add no options: the command has none of its own."""
+    """Add no options: the command has none."""
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _check(part: str, probe: Callable[[], str], needed_for: str, required: bool) -> Finding:
     try:
         return Finding(part, True, probe(), needed_for, required)
-    except Exception as e:  # whatever a broken installation raises is the finding
+    except Exception as e:  # any error of a broken installation is the finding
         lines = str(e).strip().splitlines()
         reason = f"{type(e).__name__}: {lines[0]}" if lines else type(e).__name__
         return Finding(part, False, reason, needed_for, required)

@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Prints the verdict; the exit code says it too."""
+    """Prints the verdict, which also determines the exit code."""
     from mirage.pipeline.checks.defined_somewhere import check_defined_somewhere
     from mirage.pipeline.commands.compare import verify_programs
     from mirage.semantics.check import InvalidGraph

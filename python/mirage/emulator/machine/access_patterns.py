@@ -1,5 +1,5 @@
-"""What the addresses of a warp cost: sectors of global memory, passes through the banks of shared
-memory."""
+"""The cost of the addresses of a warp: sectors of global memory, and passes through the banks of
+shared memory."""
 
 from __future__ import annotations
 

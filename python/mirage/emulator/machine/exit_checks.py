@@ -1,4 +1,4 @@
-"""What must have happened before a block exits."""
+"""Checks of the conditions that must hold when a block exits."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ ordered after another; between units, releases and acquires do
 Two accesses to the same element, one of which is a write, must be ordered, unless the write changes
 nothing (blocks that store the same value), or both are strong (atomic, relaxed, volatile). Only one
 reader is recorded, and reads of an input before its first write are not: a missing order may go
-unnoticed, but none is required that is not needed.
+unnoticed, but no unnecessary order is required.
 
 A bulk copy that writes is ordered after everything that its warp knew when it was issued, and
 before everything that knows of the warp's ``cp.async.bulk.wait_group`` for it (without ``.read``,
@@ -179,7 +179,7 @@ class GlobalOrder:
         rows = c.rows[lane.any(axis=1)]
         return _Access(c, allocation, lane, rows, granule[None, :], verb, bulk=True)
 
-    # -- what is known of memory ----------------------------------------------------------------
+    # -- known accesses -------------------------------------------------------------------------
 
     def _state(self, allocation: Allocation, *, create: bool) -> _State | None:
         state = self._states.get(allocation.base)
@@ -213,8 +213,8 @@ class GlobalOrder:
     def _require_no_loss(
         self, access: _Access, state: _State, changes: Array, *, strong: bool
     ) -> None:
-        """Check that the earlier writes and reads of what a write ``changes`` [N, k or 1] come
-        before it; strong accesses need no order among each other."""
+        """Check that a write comes after the earlier writes and reads of the granules that it
+        ``changes`` [N, k or 1]; strong accesses need no order among each other."""
         if not any_of(changes):
             return
         if strong:

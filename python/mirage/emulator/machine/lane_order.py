@@ -1,5 +1,5 @@
-"""Order of accesses to shared memory by the lanes of one warp: between two of them that exchange a
-value lies bar.warp.sync, or any barrier."""
+"""Order of accesses to shared memory by the lanes of one warp: two of them that exchange a value
+must be separated by bar.warp.sync, or any barrier."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LaneOrder:
         self._write_lane = np.zeros(total, np.int8)
         self._reader = np.full(total, -1, np.int16)
         self._read_lane = np.zeros(total, np.int8)
-        # Of each warp the clock at its last wait for its own copies, and the last of them that was
+        # For each warp, the clock at its last wait for its own copies, and the last copy that was
         # waited for before that clock.
         self._waited = np.zeros(machine.warps, np.int32)
         self._shared_copies = np.zeros(machine.warps, np.int32)

@@ -32,8 +32,8 @@ Triple = tuple[int, int, int]
 
 
 class Machine:
-    """Blocks of the grid by their `numbers` in cluster order, clusters whole. Rows of all per-warp
-    arrays are block * warps_per_block + warp, blocks counted as they come."""
+    """Blocks of the grid by their `numbers` in cluster order, in whole clusters. Rows of all
+    per-warp arrays are block * warps_per_block + warp, where blocks are counted in this order."""
 
     def __init__(
         self,
@@ -133,7 +133,8 @@ class Machine:
             by_size.setdefault(size, []).append(register)
             register.written = np.zeros(shape, bool) if register.tracked else None
             register.async_state = None
-        for size, registers in by_size.items():  # one array for all: there may be thousands
+        # one array for all registers: there may be thousands
+        for size, registers in by_size.items():
             whole = (len(registers), *shape)
             data = (
                 np.full(whole, (1 << 8 * size) - 1, f"u{size}") if size else np.zeros(whole, bool)

@@ -44,7 +44,7 @@ class Mbarrier:
         self.clocks = np.zeros(2 * machine.agents, np.int32)
         self.done = np.zeros(2 * machine.agents, np.int32)
         self.in_flight = 0
-        # Of the last copy that completes here.
+        # The last copy that completes here.
         self.copied_by: Thread | None = None
         self.copied_at = 0
 
@@ -60,8 +60,8 @@ class Mbarriers:
         self._agents: dict[tuple[int, int], int] = {}
         self._timed_out_at = -1
         self.expired = np.zeros(machine.warps, bool)
-        # For each block, when each warp of its cluster last used an mbarrier of it; the
-        # instruction, and which mbarrier.
+        # For each block, the clock at which each warp of its cluster last used one of its
+        # mbarriers, the instruction, and the mbarrier.
         self._used_at = np.zeros((machine.blocks, machine.domain_warps), np.int32)
         self._used_by, self._used = self._used_at.copy(), self._used_at.copy()
 

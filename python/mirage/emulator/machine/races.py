@@ -85,12 +85,12 @@ class RaceCheck(Granules):
         self, c: Cohort, position: Array, granule: Array, *, agent_base: int, clock: Array
     ) -> None:
         """Check reads through the asynchronous proxy by several rows at a time, `position` [N,
-        rows] of the cohort, each of which has to be ordered; and record them once, for the agents
+        rows] of the cohort, each of which must be ordered; and record them once, for the agents
         `agent_base` + the agent of the first row, at `clock` [N]."""
         machine, agents = self.machine, self.machine.agents
         rows = c.rows[position]
         if self._atomic_clock is None:
-            least = machine.clocks[rows].min(axis=1)  # what all of them have seen
+            least = machine.clocks[rows].min(axis=1)  # the clocks that all of them have seen
             seen, fenced = least[:, :agents], least[:, agents:]
             seen = np.where(machine.generic_agent, np.minimum(seen, fenced), seen)
             wrote = self.write_clock[granule]

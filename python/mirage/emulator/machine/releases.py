@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mirage.emulator.machine.machine import Machine
 
 Knowledge = dict[int, Array]
-"""The clocks of each unit's writers, as far as they are known."""
+"""The known clocks of each unit's writers."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Releases:
                 published = self._knowledge(machine, row)
                 released.append(row)
             for place in places:
-                # what reads, changes and writes keeps what was released there before
+                # a read-modify-write keeps earlier releases at the address
                 before = self._published.get(place, {}) if reads else {}
                 if before or published:
                     self._published[place] = _joined(before, published or {})

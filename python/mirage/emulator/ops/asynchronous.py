@@ -179,7 +179,7 @@ def _mbarrier_arrive(context: Context, instruction: Instruction, modifiers: Modi
             row = int(c.rows[i])
             if not noinc:
                 barrier.pending += 1
-            # What the barrier publishes: nothing of the warp itself, only its copies.
+            # The barrier publishes only the warp's copies, not its other accesses.
             agent = machine.copy_agent + int(machine.agent_of_row[row])
             clocks = barrier.clocks
             clocks[agent] = max(clocks[agent], machine.copy_group[row])

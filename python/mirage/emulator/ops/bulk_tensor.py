@@ -63,7 +63,7 @@ def load_tensor(c: Cohort, load: Load, coordinates: list[Reader]) -> None:
             data.reshape(-1).view(np.uint16)[...] = _FILL
         if valid is not None:
             values = tensor.array[valid]
-            # measured: ties aside, which only f32 itself can tell apart, as cvt.rna.tf32.f32 rounds
+            # measured: like cvt.rna.tf32.f32, except perhaps for ties
             data[target] = tf32_bits(values).view(np.float32) if tensor.tf32 else values
             if machine.checks:
                 first, size = _rows(tensor, allocation, valid)

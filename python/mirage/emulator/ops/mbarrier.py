@@ -155,7 +155,7 @@ def _guarded(c: Cohort, pc: int, instruction: Instruction) -> Cohort | None:
 
 
 def _acquire(c: Cohort, success: Array, flat: Array) -> None:
-    """Make visible to rows what was written before the phases that they have waited for."""
+    """Make writes before the phases for which rows have waited visible to these rows."""
     mbarriers = c.machine.mbarriers
     for i in np.nonzero(success.any(axis=1))[0].tolist():
         for where in set(flat[i][success[i]].tolist()):
@@ -163,8 +163,8 @@ def _acquire(c: Cohort, success: Array, flat: Array) -> None:
 
 
 def _sleep(c: Cohort, pc: int, done: Array, flat: Array) -> Array:
-    """Return the rows [n] that wait longer: those with a lane whose phase is not complete, unless
-    their wait has timed out. They sleep until it is complete."""
+    """Return the rows [n] that continue to wait: those with a lane whose phase is not complete,
+    unless their wait has timed out. They sleep until it is complete."""
     machine = c.machine
     late: Array = (~done & c.active()).any(axis=1) & ~machine.mbarriers.expired[c.rows]
     machine.mbarriers.expired[c.rows] = False

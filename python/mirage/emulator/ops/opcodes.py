@@ -50,7 +50,8 @@ class Compiled:
 
 
 class Modifiers:
-    """The parts of an opcode after its name; each compile function takes what it knows."""
+    """The parts of an opcode after its name; each compile function takes the parts that it
+    knows."""
 
     def __init__(self, instruction: Instruction) -> None:
         self.instruction = instruction

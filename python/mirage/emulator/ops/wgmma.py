@@ -1,7 +1,7 @@
 """wgmma: fence, commit_group, wait_group, mma_async with descriptors or registers for A.
 
 A wgmma reads shared memory as one agent, that of the warpgroup's first warp; wait_group in any of
-the four warps waits for it, so one thread of the warpgroup may tell a producer that a stage is
+the four warps waits for it, so one thread of the warpgroup may signal a producer that a stage is
 free.
 """
 
@@ -98,11 +98,11 @@ class _Product:
     kind_d: str
     signs: tuple[int, int]
     transposed: tuple[int, int]
-    registers: list[Register]  # of D
-    operand_registers: list[Register]  # of A; none where it is in shared memory
+    registers: list[Register]  # registers of D
+    operand_registers: list[Register]  # registers of A; none if it is in shared memory
     descriptor_a: Reader | None
     descriptor_b: Reader
-    scale_d: Reader  # whether D is added to
+    scale_d: Reader  # whether the products are added to D
 
     def execute(self, c: Cohort) -> None:
         """Compute the products of all warpgroups of a cohort; those with equal descriptors in one
@@ -315,7 +315,7 @@ def descriptor_addresses(
 def _granules(
     descriptor: int, extent: int, depth: int, size: int, transposed: bool, granule: int
 ) -> Array:
-    """Return the granules of a block's shared memory that an operand lies in, in order."""
+    """Return the granules of a block's shared memory that hold an operand, in order."""
     found = np.unique(descriptor_addresses(descriptor, extent, depth, size, transposed) // granule)
     found.flags.writeable = False
     return found
@@ -323,8 +323,8 @@ def _granules(
 
 @functools.lru_cache(maxsize=4096)
 def _chunks(descriptor: int, extent: int, depth: int, size: int, transposed: bool) -> Array:
-    """Return the numbers of the 16 bytes of shared memory, none of which a layout divides, that
-    hold the rows of an operand [extent, depth * size // 16], or its columns if it is transposed."""
+    """Return the numbers of the 16-byte chunks of shared memory, which no layout divides, that hold
+    the rows of an operand [extent, depth * size // 16], or its columns if it is transposed."""
     address = descriptor_addresses(descriptor, extent, depth, size, transposed)
     found = (address.T if transposed else address)[:, :: 16 // size] // 16
     found.flags.writeable = False

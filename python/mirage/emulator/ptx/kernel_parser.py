@@ -233,7 +233,7 @@ class KernelParser:
         if token.kind == "name":
             c.next()
             found = scope.names.get(token.text)
-            if isinstance(found, Register):  # as most are
+            if isinstance(found, Register):  # the most frequent case
                 return found
             return self._named(kernel, scope, instruction, position, token)
         if token.text == "[":

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from mirage.emulator.errors import PtxSyntaxError, Site
 
-# What is most frequent first; every character but space is matched by something.
+# The most frequent kinds come first; every character except space is matched.
 _WORD = re.compile(
     r"""
     [ \t\r]*
@@ -31,7 +31,7 @@ _KINDS = {
     **dict.fromkeys("{}()[]<>,;:=|!@+-*", "punct"),
     **dict.fromkeys(string.digits, "number"),
 }
-"""What the first character says of a word."""
+"""The kind of a word by its first character."""
 
 
 class Token(NamedTuple):
@@ -46,7 +46,7 @@ def tokenise(text: str) -> list[Token]:
     """Return all tokens except space and comments, and one `end`. Raises PtxSyntaxError at a stray
     byte."""
     tokens: list[Token] = []
-    token = partial(tuple.__new__, Token)  # in half the time: they are most of what is parsed
+    token = partial(tuple.__new__, Token)  # in half the time: they are most of the text
     line = 1
     for word in _WORD.findall(text):
         kind = _KINDS.get(word[0])

@@ -97,7 +97,7 @@ class LabelRef:
 
 @dataclass(frozen=True)
 class Sink:
-    """`_`: a result that is thrown away."""
+    """`_`: a result that is discarded."""
 
 
 @dataclass(frozen=True)

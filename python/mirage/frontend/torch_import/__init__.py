@@ -5,7 +5,7 @@ dialect. A table with one row for each torch op (:mod:`rows.op_table`) turns tha
 graph (:mod:`conversion`). Weights become inputs of the graph that the callable binds
 automatically.
 
-Names load on first use: what was imported earlier needs no torch-mlir."""
+Names load on first use: programs that were imported earlier need no torch-mlir."""
 
 from typing import TYPE_CHECKING
 

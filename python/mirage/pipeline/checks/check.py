@@ -130,7 +130,7 @@ def _with_evidence(step: Step, checks: Sequence[KernelCheck]) -> Step:
     )
 
 
-# ---- what passed before
+# ---- earlier results
 
 
 def _key(

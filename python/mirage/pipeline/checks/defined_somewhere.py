@@ -1,4 +1,4 @@
-"""A program that is not defined for any inputs is a mistake of the user's."""
+"""Rejects programs that are not defined for any inputs, which are a user's mistake."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mirage.verify.evidence.samples.defined_nowhere import first_without_numbers
 
 def check_defined_somewhere(program: Program) -> None:
     """Raise :class:`~mirage.frontend.errors.InvalidGraphError` if no result contains a finite
-    number, whatever the inputs are, and whatever tensors the program holds (others may be loaded).
+    number, for any inputs and any contents of the tensors that the program holds (others may be
+    loaded).
     """
     data = {p.index: p.data for p in program.parameters}
 

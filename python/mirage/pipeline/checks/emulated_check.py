@@ -1,7 +1,7 @@
 """Compiled kernels, run in the emulator and compared with their meaning.
 
 The emulator runs a few blocks of each kernel's final PTX, at its real sizes, with all of its
-checks. What they write is compared with the verified µGraph, evaluated in float64. Nothing is
+checks. Their results are compared with the verified µGraph, evaluated in float64. Nothing is
 compiled again, so the checked code is the code that will run.
 """
 
@@ -110,7 +110,7 @@ def at_real_sizes(
     if size > BYTES:
         raise TooLargeError(f"its tensors have {size:,} bytes, more than {BYTES:,}")
     found = _attempt(op, kernel, artifact, stores, positive=False)
-    if found.outcome is Outcome.UNCHECKED:  # roots and logarithms want positive numbers
+    if found.outcome is Outcome.UNCHECKED:  # roots and logarithms need positive numbers
         again = _attempt(op, kernel, artifact, stores, positive=True)
         found = found if again.outcome is Outcome.UNCHECKED else again
     return found
@@ -155,8 +155,8 @@ def _last_block(
     """Run the last block, or cluster of blocks. Return its launch, its memory and its
     warp-instructions.
 
-    Blocks may compute several positions of the grid, whatever the number of blocks is. Here the
-    number is such that each block has two positions, or one if two take too much work."""
+    If blocks compute several positions of the grid, the number of blocks may be any. Here it is
+    chosen so that each block has two positions, or one if two take too much work."""
     total, together = prod(kernel.grid), _together(kernel)
     numbers = [total]
     if (positions := _shared_positions(op)) is not None:
@@ -174,8 +174,8 @@ def _last_block(
 
 
 def with_two_each(op: Op, kernel: KernelLaunch) -> KernelLaunch:
-    """Return the launch with as few blocks as give each of them two positions of the grid, if
-    blocks compute several positions."""
+    """If blocks compute several positions of the grid, return the launch with so few blocks that
+    each has two positions."""
     positions, together = _shared_positions(op), _together(kernel)
     if positions is None:
         return kernel
@@ -223,9 +223,9 @@ def _run(
     blocks: Sequence[int],
     most: int,
 ) -> int:
-    """Run some blocks and return the number of warp-instructions. What other kernels may still
-    write when this one starts is absent until it has waited for them, and so is its own memory,
-    which they may still use."""
+    """Run some blocks and return the number of warp-instructions. Memory that other kernels may
+    still write when this one starts is absent until it has waited for them. The same holds for its
+    own memory, which they may still use."""
     early = early_kernels(artifact)
     waits = waits_of(kernel, early)
     absent = written_meanwhile(artifact.manifest, kernel.entry, early) | set(kernel.writes)

@@ -27,8 +27,8 @@ _SCALES = (0.5, 1 / 16, 1 / 256)
 """The scales of the numbers in inputs: large numbers may leave the range of f16 after several
 layers."""
 _MOST, _SOME, _FEW = 8.0, 64.0, 1e-3
-"""The tolerances by which an element may be off; one element in a thousand may exceed the first
-number, none the second."""
+"""The tolerances for an element's error; one element in a thousand may exceed the first number,
+none may exceed the second."""
 
 
 def on_this_gpu(
@@ -89,7 +89,7 @@ def beside_pytorch(
             wrong = [problem for output in outputs if (problem := _problem(*output))]
         except torch.cuda.OutOfMemoryError:
             return Outcome.UNCHECKED, "the GPU's memory does not do for it and its reference"
-        except Exception as error:  # whatever a kernel that is wrong makes a driver say
+        except Exception as error:  # a wrong kernel may cause any error of the driver
             return Outcome.FAILED, f"{type(error).__name__}: {error}"
         if wrong:
             return Outcome.FAILED, "; ".join(wrong)

@@ -28,7 +28,7 @@ from mirage.semantics.ugraph import Op, Value
 
 Array = np.ndarray[Any, Any]
 _RUN = 65_537
-_LINE = 256  # bytes: what addresses are told apart by at most (alignment)
+_LINE = 256  # bytes: the coarsest alignment of addresses that matters
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class RowStore:
 
 
 class UnknownArgumentsError(ValueError):
-    """The kernel's arguments are not its op's operands and results."""
+    """The kernel's arguments do not correspond to its op's operands and results."""
 
 
 def memory_for(
@@ -144,8 +144,9 @@ def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
 
 @dataclass(frozen=True)
 class _Draw:
-    """Which numbers are drawn: integers below 4 (any table has such rows), truth values that are
-    true in three of four cases, and floats of standard deviation 1/2, or whole ones of 2."""
+    """The distribution of the drawn numbers: integers below 4 (any table has such rows), truth
+    values that are true in three of four cases, and floats with standard deviation 1/2, or 2 if
+    they are whole."""
 
     rng: np.random.Generator
     positive: bool

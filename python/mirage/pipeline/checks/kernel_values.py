@@ -110,7 +110,7 @@ def _name(places: Array, value: Value) -> str:
     return f"element ({', '.join(str(int(i)) for i in index)}) of a result {value.type}"
 
 
-# ---- which elements
+# ---- the written elements
 
 
 def _hull(written: Array, value: Value) -> Region:
@@ -198,7 +198,7 @@ def _places(region: Region, shape: tuple[int, ...]) -> Array:
     return flat.ravel()
 
 
-# ---- what they should be
+# ---- their expected values
 
 
 def _values(

@@ -1,8 +1,7 @@
-"""Tables of which only the rows that indices name are kept.
-
-A kernel that takes rows of a table of gigabytes needs few of them, and which ones the indices say.
-With these rows as the table, and with the indices renumbered, the kernel's op has the same results,
-and the rest of the table need not be converted to float64.
+"""Tables reduced to the rows that indices name. A kernel that takes rows of a table of gigabytes
+needs few of them, and the indices determine which ones. With these rows as the table, and with the
+indices renumbered, the kernel's op has the same results, and the rest of the table need not be
+converted to float64.
 """
 
 from __future__ import annotations

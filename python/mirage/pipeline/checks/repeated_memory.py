@@ -21,14 +21,14 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _PAGES = 2053  # a prime: rows of a power of two of bytes hold different numbers
 RUN = _PAGES * mmap.PAGESIZE
 """The number of bytes in a run."""
-_FIXED = 0x10  # MAP_FIXED of Linux, which the module has no name for
+_FIXED = 0x10  # MAP_FIXED of Linux, for which the module has no name
 _NOTHING = 0  # PROT_NONE
 _FAILED = ctypes.c_void_p(-1).value
 
 
 def repeated(run: Bytes, size: int) -> Bytes | None:
     """Return ``size`` bytes that repeat a run of :data:`RUN` bytes. A write changes only the place
-    that is written. Return None if the system cannot map memory in that way."""
+    to which it writes. Return None if the system cannot map memory in that way."""
     if not sys.platform.startswith("linux") or len(run) != RUN:
         return None
     try:

@@ -1,5 +1,5 @@
-"""Two programs of a user, compared as they are: with the tensors that their modules hold and the
-structure of their results."""
+"""Compares two programs of a user, with the tensors that their modules hold and the structure of
+their results."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
 
     options = dict(request["options"])
     store = shared_store()
-    if not options.pop("use_cache", True):  # nothing is to be on disk: keep it in memory
+    if not options.pop("use_cache", True):  # nothing may be on disk: keep it in memory
         store = Store(None, 1)
     entries: Entries = {}
     store.seen = entries
@@ -109,7 +109,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
                 optimize_class(sized[0], chosen, sized[1])
     except MirageError as error:
         return {"error": error.message.partition("\n")[0]}
-    except Exception as error:  # a bug of ours leaves the graph to PyTorch
+    except Exception as error:  # after an internal error, PyTorch runs the graph
         return {"error": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"}
     finally:
         store.seen = None
@@ -118,7 +118,7 @@ def answer(request: dict[str, Any], progress: Any) -> dict[str, Any]:
 
 def serve(answer: Callable[[dict[str, Any], Any], dict[str, Any]] = answer) -> None:
     """Answers requests until there are no more; ``answer`` takes a request and a function that is
-    called with what is being done."""
+    called with the current activity."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -5,8 +5,9 @@ import mirage
 mirage.export(model, ids, path="llama.mirage", cache_position=position)
 model = mirage.runtime.load("llama.mirage")          # needs `mirage.runtime` and torch, no more
 
-Everything that the module does is in it, or nothing is written: kernels, calls that stay with
-PyTorch, what the module holds, what it writes to, and how its results lie in memory.
+Either everything that the module does is in the artifact, or nothing is written: kernels, calls
+that stay with PyTorch, the tensors that the module holds, those to which it writes, and the memory
+layout of its results.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def export(
     and ``named`` arguments (or a dictionary by the names of its parameters), and write it to the
     folder ``path``, whole or not at all.
 
-    ``weights`` says where the tensors of its state dict go: into a file beside the kernels, or
-    nowhere ("reference"), in which case they are passed when the model is loaded. Other tensors
-    that it holds are written in any case. ``options`` are those of :func:`mirage.optimize`.
+    ``weights`` says where the tensors of its state dict go: into a file next to the kernels, or
+    nowhere ("reference"); then they are passed when the model is loaded. Other tensors that it
+    holds are written in any case. ``options`` are those of :func:`mirage.optimize`.
     ``dynamic_shapes`` are those of ``torch.export``: with them the outermost dimension of some
     arguments is a size that is known only at the call
     (:mod:`mirage.pipeline.commands.export_sizes`).

@@ -30,7 +30,7 @@ def interface_of(
     exported: torch.export.ExportedProgram, imported: ImportedGraph, model: object = None
 ) -> tuple[Program, Interface]:
     """Return the program without results that need not be computed, and its call interface.
-    ``model`` is what was exported, which has the names of its parameters. Raises
+    ``model`` is the exported object, which knows the names of its parameters. Raises
     :class:`IncompleteModelError`."""
     from mirage.frontend.torch_import import ModuleCall, names_by_position
 
@@ -104,6 +104,11 @@ def _argument(argument: Any) -> Given | Fixed:
 
 
 def _result(found: Layout, memory: int | None) -> Result:
+    if found.conjugate or found.negative:
+        raise IncompleteModelError(
+            "a result holds the negatives of the elements in its memory, which an artifact cannot "
+            "describe; return resolve_conj() or resolve_neg() of it"
+        )
     dtype = _dtype("a result", found.dtype)
     return Result(found.shape, found.strides, dtype, found.offset, found.bytes, memory, found.group)
 

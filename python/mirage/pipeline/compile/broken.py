@@ -1,7 +1,7 @@
 """The kernels of a program that do not compile.
 
 The compiler reports where in its input it failed, and so which kernels failed. If it does not,
-halves of the kernels are compiled until the ones that do not compile by themselves are found.
+halves of the kernels are compiled until the kernels that fail alone are found.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _failing(
 ) -> None:
     """Add the kernels that do not compile to ``found``. ``known`` says that at least one of them,
     together with others, does not."""
-    alone = len(kernels) < 2  # errors of a group's own ops are not a kernel's fault
+    alone = len(kernels) < 2  # errors of the other ops of a group are not a kernel's fault
     if not kernels or ((alone or not known) and compiles(group_of(kernels))):
         return
     if alone:

@@ -83,7 +83,8 @@ class Builder:
         found: list[External | KernelGraph] = []
         graph = without_repeated_ops(fused(selected))
         for step in partition(graph):
-            if isinstance(step, Part):  # kernels between calls, which are of several parts
+            # the kernels between calls, which may belong to several parts
+            if isinstance(step, Part):
                 found.append(with_streams_first(step.graph))
             else:
                 found.extend(calls_of(step))
@@ -102,7 +103,7 @@ class Builder:
         return self._told(part, compiled, text)
 
     def _told(self, part: KernelGraph, compiled: Compiled, text: str) -> Compiled:
-        """Return the compiled part with a manifest that says what is known about the part."""
+        """Return the compiled part, with the known facts about it in its manifest."""
         if text not in self.predicted:
             self.predicted[text] = predict(part, target_for(self.chip))
         prediction = self.predicted[text]

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mirage.compiler import Compiled
 
 ANOTHER = 1.5
-"""The factor on the longest compilation so far that must be left to compile one more candidate."""
+"""The time that must be left to compile one more candidate, as a multiple of the longest
+compilation so far."""
 
 
 class CandidateCompiler:
@@ -129,7 +130,7 @@ class CandidateCompiler:
 
     def take_broken_kernels(self, verified: KernelGraph) -> dict[int, list[Launch]]:
         """Return the kernels that do not compile, by the id of a part's program, of the candidates
-        that failed since the last call, as far as there is time to look for them."""
+        that failed since the last call, as far as there is time to search for them."""
         found: dict[int, list[Launch]] = {}
         broken, self._broken = self._broken, {}
         for place, named in broken.items():
@@ -147,7 +148,8 @@ class CandidateCompiler:
             self._wrong.update(key_of(kernels[number]) for number in numbers)
             for number in sorted(numbers):
                 made = own.get(kernels[number].results[0])
-                if made is not None:  # no part has the others, which compute or copy lookups
+                # the other kernels compute or copy lookups and belong to no part
+                if made is not None:
                     found.setdefault(made[0], []).append(made[1])
         return found
 

@@ -1,8 +1,8 @@
 """Parts that are left to PyTorch, because its calls are predicted to be faster than their kernels,
 and single products of parts for which nothing was found in time.
 
-What replaces a part is PyTorch op by op, so this is what its kernels are compared with, and not
-what a compiler would make of the part. Both are predictions, whose errors are 9 to 13 % on average
+A part is replaced by PyTorch's ops, one by one, so its kernels are compared with these and not with
+the result of another compiler. Both are predictions, whose errors are 9 to 13 % on average
 (:mod:`mirage.cost.kernel_time`, :mod:`mirage.cost.library_products`); a part is left only if they
 differ by more than twice that on both sides.
 """
@@ -23,14 +23,15 @@ from mirage.semantics.ugraph import KernelGraph, Op, Rearrangement, Value, View
 from mirage.transforms.partition.calls import as_calls
 
 MARGIN = 1.4
-"""The predicted time of a part's kernels over that of PyTorch's calls from which it is left."""
+"""The ratio of the predicted time of a part's kernels to that of PyTorch's calls from which on the
+part is left."""
 
 
 def without_slower_parts(
     verified: KernelGraph, target: Target
 ) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
-    """Return the program with calls of PyTorch in place of the parts that these are predicted to be
-    faster for, and those parts; the program itself if there are none."""
+    """Return the program with the parts for which PyTorch is predicted to be faster replaced by its
+    calls, and those parts; the program itself if there are none."""
     left: dict[Alternatives, LeftPart] = {}
     different = dict.fromkeys(map(original, parts_of(verified)))
     for number, part in enumerate(different):
@@ -49,7 +50,8 @@ def without_slow_products(
     verified: KernelGraph, parts: Collection[Alternatives], target: Target
 ) -> tuple[KernelGraph, tuple[LeftPart, ...]]:
     """Return the program with calls of PyTorch in place of single products of some ``parts``, where
-    kernels of fixed tiles are predicted to be slower, and what was left for each of these parts."""
+    kernels of fixed tiles are predicted to be slower, and, for each of these parts, what was left
+    to PyTorch."""
     left: dict[Alternatives, LeftPart] = {}
     places = Counter(map(original, parts_of(verified)))
     for number, part in enumerate(places):

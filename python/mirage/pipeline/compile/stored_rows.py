@@ -9,7 +9,7 @@ stores it into the cache itself, at the row that it reads from the index when it
 2. from the part of that launch to the call nothing else accesses the memory of that input, since
    the store happens that much earlier, and
 3. the index is known before the part, and
-4. each tile of the row lies in one piece in the cache.
+4. each tile of the row is contiguous in the cache.
 
 The part then ends with an :class:`~mirage.semantics.row_updates.IndexCopy`, which has the meaning
 of the call.

@@ -144,7 +144,8 @@ class Parts:
 
     @property
     def found(self) -> tuple[SolvedPart, ...]:
-        """The different parts, and after them those that some of them are put together from."""
+        """The different parts, followed by the smaller parts from which some of them are
+        assembled."""
         used = [key for key, part in self.solved.items() if part.fell_back and part.in_runs]
         return (*self.solved.values(), *self.runs.used(used))
 
@@ -209,8 +210,8 @@ class Parts:
         return sorted(keys, key=lambda key: -self._promise(key))
 
     def _shares(self, keys: Sequence[str]) -> dict[str, float]:
-        """Return the share of the time left at its turn that each of several parts gets. If all
-        have a first answer, their predicted times count as well."""
+        """Return the share of the remaining time that each of several parts gets at its turn. If
+        all have a first answer, their predicted times count as well."""
         sizes = [self.sizes[key] for key in keys]
         times = [0.0 for _ in keys]
         if self.hurried:
@@ -223,8 +224,8 @@ class Parts:
         return self.solvers[key].time * self.places[key] / self.sizes[key]
 
     def _finish(self, executor: Executor | None) -> None:
-        """Solve the parts one after the other, and put those together that nothing was found
-        for. With little time, the parts where most may be gained come first."""
+        """Solve the parts one after the other, and assemble those for which nothing was found from
+        smaller parts. With little time, the parts where most may be gained come first."""
         reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
         order = self._most_promising(self.solvers) if self.hurried else list(self.solvers)
         shares = self._shares(order)

@@ -4,8 +4,8 @@ A part that is large for its time starts with a first answer: the best of a few 
 while other parts are started, and while the search for better plans continues.
 
 Search and verification alternate: a kernel that cannot be shown to be right is refused, and the
-search continues without it. So a failed proof of one kernel costs that kernel only. If nothing is
-left, the part's own ops remain, each as a kernel of its own; they are the specification itself, so
+search continues without it. So a failed proof of one kernel costs only that kernel. If nothing is
+left, the part's own ops remain, each as a separate kernel; they are the specification itself, so
 there is nothing to verify.
 """
 
@@ -35,7 +35,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch, launches
 ROUNDS = 6
 """How often the search continues without kernels that could not be shown to be right."""
 LEAST = 0.05
-"""The least seconds for a search, however late it is."""
+"""The least seconds for a search, however little time is left."""
 FIRST_CANDIDATES = 3
 """The candidates that are written for a first answer."""
 FIRST_SEARCHED = 0.6
@@ -70,7 +70,7 @@ class PartSolver:
         self._planner: Planner | None = None
         self._planners: Planners = {}
         self._first: _First | None = None
-        self._result: SearchResult | None = None  # of a search for better answers
+        self._result: SearchResult | None = None  # seconds of a search for better answers
         self._refused_first: tuple[list[Pick], list[Pick]] = [], []
         self.took = 0.0
         """Seconds that the verification of the first answer took."""
@@ -105,7 +105,7 @@ class PartSolver:
             o.deadline.stop(INTERRUPTED)
 
     def leave(self) -> None:
-        """Give the part up for lack of time."""
+        """Give up the part for lack of time."""
         self.left_alone = self._out_of_time = True
 
     def _hand_over(self, result: SearchResult, seconds: float) -> None:
@@ -232,7 +232,7 @@ class PartSolver:
         result = self._result
         if not o.deadline.left or o.deadline.left < self.took:
             self._judge_first()
-            self._left_out = True  # what comes now takes as long as the first answer did
+            self._left_out = True  # the next answer takes as long as the first one
             return
         if result is None:
             result = self._searched(o.limits, self._searching(), o.executor)

@@ -56,8 +56,8 @@ class PartCandidates:
         self.exponentials: list[tuple[Exponential, ...]] = []
         self.checked: list[Checked] = []
         self._seen: set[str] = set()
-        self._passed_over: set[str] = set()  # others seemed more worth verifying
-        self._candidate_of: dict[int, Candidate] = {}  # by the id of what was verified
+        self._passed_over: set[str] = set()  # candidates that seemed less worth verifying
+        self._candidate_of: dict[int, Candidate] = {}  # by the id of the verified program
         self._in_runs: Alternatives | None = None
 
     @property
@@ -75,7 +75,7 @@ class PartCandidates:
             graph, kept = shortlist(graph, self.target, count, exponentials)
         places = kept[0] if kept else ()
         self._seen.update(signature(new[k].graph) for k in places)
-        if count < self.wanted:  # others may be looked at later
+        if count < self.wanted:  # others may be examined later
             found = kept_of(found, [k + 1 for k in places])
         else:
             self._passed_over.update(signature(c.graph) for c in new)
@@ -140,15 +140,14 @@ class PartCandidates:
         return bool(new) and min(new) < self._best()
 
     def _is_new(self, candidate: Candidate) -> bool:
-        """Return whether a candidate is still to be looked at: it was not verified, nor passed over
-        for one that was verified and holds."""
+        """Return whether a candidate is still to be examined: it was neither verified nor passed
+        over for one that was verified and holds."""
         own = signature(candidate.graph)
         return own not in self._seen and not (self.answered and own in self._passed_over)
 
     @property
     def slower_than_without(self) -> bool:
-        """Whether what the part is without its candidates is predicted to be faster than all
-        verified ones."""
+        """Whether the part without candidates is predicted to be faster than all verified ones."""
         return self.time_without < self._best()
 
     @property
@@ -163,8 +162,8 @@ class PartCandidates:
         vars(self).pop("time_without", None)
 
     def take_apart(self, broken: Container[int]) -> bool:
-        """Go back to the part's own ops if what it is put together from is among the ``broken``
-        programs, given by their ids. Return whether it is."""
+        """Return to the part's own ops if a program from which it is assembled is among the
+        ``broken`` ones, given by their ids. Return whether this is the case."""
         if self._in_runs is None or id(self._in_runs.programs[1]) not in broken:
             return False
         self._in_runs = None
@@ -173,8 +172,7 @@ class PartCandidates:
 
     @property
     def without(self) -> Alternatives:
-        """What the part is without its candidates: its runs if these have answers, or its own
-        ops."""
+        """The part without candidates: its runs if these have answers, or its own ops."""
         return self._in_runs or self._own_ops
 
     @cached_property
@@ -205,8 +203,7 @@ class PartCandidates:
         return f"no candidate passed verification; the first: {verdict.kind.value}: {reason}"
 
     def solved(self, fell_back: str, late: bool) -> SolvedPart:
-        """Return the part in each form; as it is without candidates if it ``fell_back`` to that for
-        that reason."""
+        """Return the part in each form; ``fell_back`` is the reason if it has no candidates."""
         own = fell_back or self.verified is None
         verified = self.without if own or self.verified is None else self.verified
         reference = Alternatives(

@@ -1,11 +1,11 @@
-"""Parts put together from runs of a few ops, each of which is searched and verified by itself.
+"""Parts assembled from runs of a few ops, each of which is searched and verified separately.
 
 A search of few ops takes a fraction of a second, and layers have many runs in common. So if there
 is little time for a program, or if no candidate of a part passes verification, the part is put
-together from the answers for its runs: much faster than a kernel for each op, if not as fast as
-what a search of the whole part may find. Runs are cut where parts are, at the smallest tensors
-(:mod:`mirage.transforms.partition.divide`), and equal runs are solved once, whatever part they are
-in.
+together from the answers for its runs: this is much faster than a kernel for each op, but may not
+be as fast as the result of a search of the whole part. Runs are cut where parts are, at the
+smallest tensors (:mod:`mirage.transforms.partition.divide`), and equal runs are solved once,
+whatever part they are in.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def busy() -> float:
     """Return how many programs share a processor: at least 1, at most :data:`BUSIEST`."""
     try:
         waiting = os.getloadavg()[0]
-    except OSError:  # not known here
+    except OSError:  # unknown on this system
         return 1.0
     return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))
 

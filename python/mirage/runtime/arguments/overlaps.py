@@ -30,7 +30,8 @@ class Updates:
     def __init__(self, inputs: Sequence[TensorSpec], numbers: Sequence[int]) -> None:
         self.inputs, self.numbers = inputs, numbers
         self._sizes = [spec.bytes for spec in inputs]
-        self._known: tuple[int, ...] | None = None  # where inputs were that overlap nothing
+        # addresses of inputs that are known not to overlap
+        self._known: tuple[int, ...] | None = None
 
     def apart(self, given: Sequence[Any]) -> bool:
         """Return whether none of them overlaps another input, as far as all are tensors."""

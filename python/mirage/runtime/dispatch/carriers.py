@@ -1,4 +1,4 @@
-"""Tensors of types that kernels do not have, carried by tensors of types that they have.
+"""Tensors of types that kernels do not support, carried by tensors of types that they support.
 
 A complex tensor is carried by the pairs of its real and imaginary parts, as ``view_as_real`` gives
 them, so that kernels may compute with it. Unsigned integers and floats of 8 bits with unsigned

@@ -1,8 +1,8 @@
 """The steps of a program on tensors, in order: launches of compiled parts, and calls of PyTorch.
 
 Tensors are numbered: first the inputs, then the results of each step. A plan does not say where
-tensors are, so the same plan runs on a GPU and in the emulator, in the process that made it and in
-one that has only an artifact.
+tensors are, so the same plan runs on a GPU and in the emulator, both in the process that made it
+and in one that only has an artifact.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Constants:
 
     def __call__(self) -> Mapping[int, Any]:
         """Return the constants, by their numbers. During the capture of a CUDA graph they are
-        computed anew, as part of it."""
+        computed again, as a part of it."""
         if not self._calls:
             return {}
         if self._found is not None:
@@ -41,7 +41,7 @@ class Constants:
             for call in self._calls:
                 results = call([found[v] for v in call.call.operands])
                 found.update(zip(call.call.results, results, strict=True))
-        passing |= any(type(x) is not torch.Tensor for x in found.values())  # as in a trace
+        passing |= any(type(x) is not torch.Tensor for x in found.values())  # like in a trace
         if passing:
             return found
         if gpu and any(x.is_cuda for x in found.values()):

@@ -1,7 +1,7 @@
 """Programs for any size in a range: a table of artifacts, each for sizes up to one of its own.
 
 The compiled launcher takes any size of a class. If it is missing or declines a call, launches are
-prepared for a size when that first occurs, with the code that is already loaded.
+prepared for a size when it first occurs, with the code that is already loaded.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ arguments. A call copies an argument into its buffer unless it is that buffer (a
 to ``step.inputs`` and calls ``step.replay()`` avoids all copies). Its results are the same tensors
 at each call, and the next call overwrites them. Tensors that the program writes to, such as caches,
 have no buffers: the graph uses the memory that was passed when the program was captured, and each
-call must pass the same. Tensors of the state are read where they were, too.
+call must pass the same. Tensors of the state are also read at their original addresses.
 
 Capturing runs the program once on copies of the tensors that it would write to, so nothing is
 changed. Sizes, arguments other than tensors, and the device are those of the capture. PyTorch calls

@@ -25,7 +25,7 @@ def driver() -> Any:
         ) from None
     try:
         (code,) = module.cuInit(0)
-    except RuntimeError as e:  # libcuda is not there
+    except RuntimeError as e:  # libcuda is missing
         raise NoGpuError(f"cannot launch: no CUDA driver was found ({e})") from None
     if code != module.CUresult.CUDA_SUCCESS:
         raise NoGpuError(f"cannot launch: the CUDA driver found no usable GPU ({code.name})")

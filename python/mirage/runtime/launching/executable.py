@@ -252,7 +252,7 @@ class Executable:
 
 
 def _is_capturing() -> bool:
-    """Return whether what is launched goes to a CUDA graph."""
+    """Return whether launches are captured in a CUDA graph."""
     import torch
 
     return torch.cuda.is_current_stream_capturing()
@@ -268,7 +268,7 @@ def device_getter() -> Callable[[], int]:
     GPU."""
     import torch
 
-    raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # no look at what is set up
+    raw = getattr(sys.modules["torch._C"], "_cuda_getDevice", None)  # without a check of the setup
     return raw or torch.cuda.current_device
 
 

@@ -145,7 +145,7 @@ def _evenly(function: Any, kernel: KernelLaunch, device: int) -> KernelLaunch:
 
 
 def _allow_shared(function: Any, kernel: KernelLaunch) -> None:
-    """Let a kernel ask for its dynamic shared memory; others that run the same code may ask for
+    """Let a kernel request its dynamic shared memory; others that run the same code may request
     more."""
     d = driver()
     most = d.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES

@@ -56,8 +56,8 @@ class Steps:
         constants = prepared.constants()
         values: dict[int, Any] = dict(enumerate(tensors))
         values.update(constants)
-        copies: dict[int, Any] = {}  # of tensors that kernels cannot take as they are
-        wrote = begun = False  # by this step, before it
+        copies: dict[int, Any] = {}  # copies of tensors that kernels cannot take directly
+        wrote = begun = False  # inputs are written: by now, and before this step
         follows = False
         try:
             for step, call, unused in prepared.steps:
@@ -116,8 +116,8 @@ def _launched(
     write: bool,
     follows: bool,
 ) -> tuple[Sequence[Any], bool]:
-    """Return the results of a part, and whether its kernels are the last thing that was launched.
-    ``follows`` says so of the step before. With ``write``, tensors that the part updates are
+    """Return the results of a part, and whether its kernels were launched last. ``follows`` says
+    whether those of the previous step were. With ``write``, tensors that the part updates are
     written in place; otherwise copies are."""
     given = [_ready(v, values, copies) for v in step.operands]
     follows &= all(x is values[v] for x, v in zip(given, step.operands, strict=True))
@@ -132,7 +132,7 @@ def _launched(
     results = launch(step.part, given, follows and write)
     is_last = True
     for place, x in zip(step.updates, updated):
-        if given[place] is not x:  # a copy, as kernels could not take it as it is
+        if given[place] is not x:  # a copy, since kernels could not take it directly
             x.copy_(given[place])
             copies.pop(step.operands[place], None)
             is_last = False
@@ -150,6 +150,6 @@ def _ready(number: int, values: dict[int, Any], copies: dict[int, Any]) -> torch
 
 
 def _apart(outputs: tuple[Any, ...], constants: Mapping[int, Any]) -> tuple[Any, ...]:
-    """Return the outputs, copying those that lie in the memory of constants."""
+    """Return the outputs, copying those that share the memory of constants."""
     kept = {x.untyped_storage().data_ptr() for x in constants.values()}
     return tuple(y.clone() if y.untyped_storage().data_ptr() in kept else y for y in outputs)

@@ -22,7 +22,7 @@ _TF32 = 11
 """The number of the one that rounds f32 to TF32."""
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 """The numbers of the driver's CUtensorMapSwizzle."""
-_KEPT = 1024  # layers that share a kernel have weights of their own
+_KEPT = 1024  # layers that share a kernel have different weights
 
 
 class TensorMapSlot:
@@ -58,7 +58,7 @@ def element_type(spec: TensorMap) -> int:
 
 def layout(spec: TensorMap) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Return the extents, the strides in bytes (except that of the innermost dimension), and the
-    extents of the box, innermost dimension first, as the driver takes them."""
+    extents of the box, innermost dimension first, in the form that the driver takes."""
     shape, size = spec.shape[::-1], ELEMENT_BYTES[spec.dtype]
     steps = accumulate(shape[:-1], mul) if spec.strides is None else spec.strides[-2::-1]
     return shape, tuple(step * size for step in steps), spec.box[::-1]

@@ -1,4 +1,4 @@
-"""A loaded model, which is called like the module that it was exported from.
+"""A loaded model, which is called like the module from which it was exported.
 
 model = mirage.runtime.load("llama.mirage")
 logits = model(ids, cache_position=position)
@@ -124,7 +124,7 @@ class Model:
             for place, value in zip(updates, outputs):
                 if write and not same_memory(memories[place], value):
                     memories[place].copy_(value)
-            # a number everywhere is a tensor on the CPU for PyTorch's calls
+            # for PyTorch's calls, a single number is a tensor on the CPU
             computed = [y.to(self.device) for y in outputs[len(updates) :]]
             results = self._arranged(computed, memories)
         return self.manifest.result_structure.unflatten(iter(results))
@@ -253,7 +253,7 @@ def chosen_device(name: str, chip: str, device: str | torch.device | None) -> to
         instead = "with device='cpu' its kernels are executed in the emulator, for tests"
         remedy = instead if here else "the runtime alone runs its kernels on a GPU only"
         raise NoGpuError(f"cannot load model {name!r}: {built}; {remedy}")
-    index: Any = wanted.index  # None where it is not said
+    index: Any = wanted.index  # None if it is not specified
     number = torch.cuda.current_device() if index is None else index
     capability = compute_capability(number)
     if not runs_on(chip, capability):

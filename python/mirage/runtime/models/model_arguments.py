@@ -41,7 +41,7 @@ class ModelArguments:
         self._names = names[:count]
         self._bytes = [spec.bytes for spec in manifest.memories]
         self._updated = frozenset(updated)
-        self._apart_at: tuple[int, ...] | None = None  # addresses that are known to be apart
+        self._apart_at: tuple[int, ...] | None = None  # addresses that are known not to overlap
 
     def __call__(
         self, args: Sequence[Any], named: Mapping[str, Any], state: Sequence[torch.Tensor]
@@ -80,8 +80,8 @@ class ModelArguments:
     def _as_exported(
         self, args: Sequence[Any], named: Mapping[str, Any]
     ) -> tuple[Sequence[Any], Mapping[str, Any]]:
-        """Return arguments by position and by name as the model was exported with them, given those
-        of a call that passes other ones by name."""
+        """Return arguments by position and by name as in the export, given those of a call that may
+        pass others by name."""
         known = {name or i: i for i, name in enumerate(self._by_name)}
         given: dict[int | str, Any] = dict(zip(range(len(known)), args))
         given |= {known.get(name, name): value for name, value in named.items()}

@@ -1,8 +1,8 @@
 """Kernels that work while those before them run (``KernelLaunch.beside``).
 
-Such a kernel may not touch memory that one of the others writes, nor they what it writes. This is
-read off the manifest's places in memory alone, so it holds for the dependences of the program as
-well as for the plan of the workspace.
+Such a kernel may not touch memory that one of the others writes, and they may not touch memory that
+it writes. The check uses only the places in memory that the manifest states, so it covers the
+dependences of the program as well as the plan of the workspace.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import TypeAlias
 from mirage.runtime.serialization.manifest import KernelLaunch, Manifest
 
 _Range: TypeAlias = tuple[str, int, int]
-"""Memory: a space, and the bytes from and up to which."""
+"""Memory: a space, and the first and last byte offset."""
 
 
 def conflicts(manifest: Manifest) -> Iterator[str]:
-    """Describe the kernels that cannot work beside as many kernels as the manifest says."""
+    """Describe the kernels that cannot run at the same time as the number of kernels that the
+    manifest states."""
     before = 0
     for number, kernel in enumerate(manifest.kernels):
         running, before = before + 1, kernel.beside
@@ -39,10 +40,10 @@ def conflicts(manifest: Manifest) -> Iterator[str]:
 
 def written_meanwhile(manifest: Manifest, entry: str, early: Container[str] = ()) -> set[int]:
     """Return the arguments of a kernel whose memory others may still write when it starts, in any
-    of its launches: those that it did not wait for are the one before it, and those that this one
-    works beside or, if it is one of the ``early`` kernels, which let the next one start before they
-    wait themselves, those that it waits for. Before the first kernel of a program, others may write
-    anything."""
+    of its launches. These others are the previous kernel, and those that run at the same time as
+    that one. If the previous kernel is one of the ``early`` ones, which let the next kernel start
+    before they wait themselves, they also include the kernels for which it waits. Before the first
+    kernel of a program, others may write anything."""
     found: set[int] = set()
     for number, kernel in enumerate(manifest.kernels):
         if kernel.entry != entry or not kernel.dependent:

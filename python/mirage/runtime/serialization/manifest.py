@@ -100,8 +100,8 @@ class Argument:
     """A kernel parameter: the address of an ``input``, ``output`` or ``workspace`` buffer plus
     ``offset`` bytes or, with ``map``, the 128-byte description of the tensor that starts there.
 
-    The kernel expects its elements to lie ``strides`` (in elements) apart, or densely without
-    ``strides``. A parameter of the kind ``size`` is the program's size, an i32.
+    The kernel expects the distances ``strides`` (in elements) between its elements, or a dense
+    tensor without ``strides``. A parameter of the kind ``size`` is the program's size, an i32.
     """
 
     kind: str
@@ -121,12 +121,12 @@ class KernelLaunch:
     memory and parameters.
 
     A ``dependent`` kernel may start before the previous kernel has ended; it waits for that
-    kernel's results itself. If the first kernel is dependent, it may start so behind kernels of
-    another artifact. A kernel that works ``beside`` the last so many kernels touches nothing that
-    they write, writes nothing that they touch, and waits for them at its end only.
-    ``writes`` has the numbers of the arguments that the kernel writes to. ``rows = (a, b)``: at a
-    size ``n`` below the largest, only the first ``ceil(n * a / b)`` parts of the grid run, of the
-    number that the largest size has.
+    kernel's results itself. If the first kernel is dependent, it may also start early after kernels
+    of another artifact. ``beside`` is the number of preceding kernels during which a kernel may
+    run: it touches nothing that they write, writes nothing that they touch, and waits for them only
+    at its end. ``writes`` has the numbers of the arguments that the kernel writes to. ``rows = (a,
+    b)``: at a size ``n`` below the largest, only the first ``ceil(n * a / b)`` parts of the grid
+    run, of the number that the largest size has.
     """
 
     module: int
@@ -146,7 +146,7 @@ class KernelLaunch:
 class IndexBound:
     """A bound on an input, by its number: all of its elements should be indices of ``below`` rows,
     counted from the end if they are negative and ``from_end`` holds. Other indices have a defined
-    result too; they are errors only for callers who request it."""
+    result as well; they are errors only for callers who request it."""
 
     input: int
     below: int

@@ -1,7 +1,7 @@
 """Tensors by name in ``.safetensors`` files, with torch alone.
 
 A file is mapped into memory, not read: tensors that are unused, or moved to a GPU at once, take no
-memory of their own.
+additional memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirage.runtime.serialization.safetensors_header import (
 if TYPE_CHECKING:
     import torch
 
-_ALIGNMENT = 64  # of the first element, in bytes
+_ALIGNMENT = 64  # offset of the first element, in bytes
 _CHUNK = 1 << 22
 
 
@@ -98,7 +98,7 @@ def _tensor(entry: Entry, storage: Any, base: int) -> torch.Tensor:
 
     width, first = ELEMENT_BYTES[entry.dtype], base + entry.start
     dtype, shape = getattr(torch, TORCH_NAMES[entry.dtype]), entry.shape
-    if first % width:  # a file of others
+    if first % width:  # a file with other types
         count = entry.end - entry.start
         raw = torch.empty(0, dtype=torch.uint8).set_(storage, first, (count,), (1,))  # pyright: ignore
         return raw.clone().view(dtype).reshape(shape)

@@ -1,5 +1,5 @@
-"""Regions that were solved: one that differs only in its values, such as the product of the values
-of an attention beside that of the keys, is not solved again."""
+"""The regions solved so far. A region that differs from one of them only in its values is not
+solved again: in an attention, for example, the projection of the values after that of the keys."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class EqualRegions:
         return [self._renamed(pick, names) for pick in picks]
 
     def _renamed(self, pick: Pick, names: Mapping[Value, Value]) -> Pick:
-        """Return a way for other values. It is written now if the way that it is like has been."""
+        """Return a way for other values. It is written at once if the original way has been
+        written."""
         own = Pick(pick.time, None, like=pick, names=names)
         if pick.written is not None:
             self.write(own)

@@ -1,5 +1,5 @@
 """Results for the last few problems: a group of results of a kernel is often a problem that was
-solved by itself shortly before."""
+solved separately shortly before."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RecentProblem:
     )
 
     def picks(self, number: int, kind: FrameType) -> list[Pick] | None:
-        """Return the ways in a type of frame as if they were just found; None if unknown."""
+        """Return the known ways in a type of frame, marked as recently used; None if unknown."""
         found = self._picks.get((number, kind))
         return None if found is None else [replace(pick) for pick in found]
 
@@ -43,7 +43,7 @@ class RecentProblems:
     _found: dict[object, RecentProblem] = field(default_factory=dict[object, RecentProblem])
 
     def get(self, problem: KernelProblem, limits: SearchLimits) -> RecentProblem | None:
-        """Return what is known of a problem within some limits."""
+        """Return the known results for a problem within some limits."""
         return self._found.get(_key(problem, limits))
 
     def add(

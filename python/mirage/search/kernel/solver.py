@@ -70,11 +70,11 @@ class KernelSolver:
         default_factory=dict[SearchLimits, JointKernels]
     )
     _recent: RecentProblems = field(default_factory=RecentProblems)
-    _left_out: int = 0  # types of the problem that were not looked at
+    _left_out: int = 0  # frame types of the problem that were not examined
 
     @property
     def _joint(self) -> JointKernels:
-        """What joins the kernels of groups of results, within the present limits."""
+        """The object that joins the kernels of groups of results, within the present limits."""
         if self.limits not in self._joints:
 
             def solve(group: KernelProblem) -> list[Pick]:
@@ -94,8 +94,8 @@ class KernelSolver:
     ) -> list[Pick]:
         """Return ways to compute the output, cheapest first; none if it cannot be labelled or does
         not fit. If no more than ``count`` are wanted, ways that cannot be among them are not
-        examined; nor are those that cannot be joined with others, if they are wanted ``to_join``
-        them."""
+        examined. If they are wanted ``to_join`` them with others, ways that cannot be joined are
+        not examined."""
         groups = groups_of(problem)
         if len(groups) > 1:
             return self._joint.picks(groups)
@@ -137,7 +137,7 @@ class KernelSolver:
         return recent
 
     def _bounded(self, analyses: list[Analysis]) -> list[Analysis]:
-        """Return those with no more classes of rows than the limit."""
+        """Return the analyses with no more classes of rows than the limit."""
         found = [a for a in analyses if a.classes <= self.limits.row_classes]
         if len(found) < len(analyses):
             self.report.cut("row_classes", "rows of a factor were not divided into classes")
@@ -145,9 +145,9 @@ class KernelSolver:
 
     def _doubt(self, picks: list[Pick]) -> None:
         """Drop the first picks that cannot be written, and raise estimates that are far too low: a
-        written kernel shows its registers, and so how many blocks run at once. Such an error
-        belongs to the sizes, whatever is derived at them; without this correction all derivations
-        at such sizes would precede better ones."""
+        written kernel shows its registers, and so how many blocks run at once. Such an error is
+        caused by the sizes and affects all derivations at them; without this correction they would
+        all precede better ones."""
         known: set[tuple[FrameType, int] | None] = set()
         while picks and len(known) < DOUBTED:
             first = picks[0]
@@ -258,15 +258,15 @@ class KernelSolver:
         problem = analysis.problem
         halves = half_type(list(problem.leaves)) is not None
         row = SWIZZLED_ROW // 2 if halves else SWIZZLED_ROW // 4 if problem.tf32 else 0
+        tiled = (analysis.dims[0], *(atom.dims for atom in analysis.reads_first(kind)))
         found = columns_of(
             analysis.use, kind, self.limits.columns, self.limits.seed,
             row if self.target.has_warpgroups else 0,
+            lambda columns: columns.suiting(tiled, problem.table.sizes),
         )  # fmt: skip
         if found is None:
             return None
         columns, cut = found
-        loaded = (atom.dims for atom in analysis.reads_first(kind))
-        columns = columns.suiting((analysis.dims[0], *loaded), problem.table.sizes)
         return Sizing(columns, cut) if not columns.warpgroups.all() else None
 
     def _size(

@@ -52,17 +52,17 @@ class Region:
 
     @cached_property
     def kind(self) -> object:
-        """A key that is equal for regions that differ in nothing but their values, such as those
-        of the keys and of the values of an attention: what solves one solves the other."""
+        """A key that is equal for regions that differ only in their values, such as those of the
+        keys and of the values of an attention: a solution of one solves the other."""
         return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts, self.rows
 
     def problem(self) -> KernelProblem:
-        """Return the problem, with axes named for it alone."""
+        """Return the problem, with axis names of its own."""
         graph = self.graph
         definitions = {r: op for op in graph.ops for r in op.results}
         hot = frozenset(graph.inputs[i] for i in self.hot)
         tables = frozenset((graph.inputs[i], size) for i, size in self.tables)
-        # axes are named for each kernel: what another kernel splits may be one axis here
+        # each kernel names its own axes: an axis here may be several in another kernel
         table = AxisTable.of(graph, together=True)
         return KernelProblem(
             graph.outputs,
@@ -134,10 +134,10 @@ class Remote:
         self._report = report
         self._deadline = time.time() + limits.budget
         self._futures: dict[object, Future[RemoteResult]] = {}
-        """What solves a region, by the kind of the region."""
+        """The submission that solves a region, by the kind of the region."""
 
     def end_in(self, seconds: float) -> None:
-        """Set the deadline of further submissions to this number of seconds from now."""
+        """Set the deadline of further submissions, in seconds from now."""
         self._deadline = time.time() + seconds
 
     def submit(self, region: Region, count: int) -> None:

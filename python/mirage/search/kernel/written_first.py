@@ -14,8 +14,8 @@ WRITTEN = 4
 """The number of ways to compute a kernel that are written; ways that do the same work count once,
 and those that take longer than :data:`WRONG` times their estimates do not count."""
 WRONG, MOST_WRITTEN = 1.25, 8
-"""The factor from which on an estimate was wrong, and the number of ways that are written with
-those: several may be wrong alike."""
+"""The factor above which an estimate counts as wrong, and the number of ways that are written in
+total, including the wrong ones: several may be wrong in the same way."""
 LESS = 0.9
 """The factor by which the cost of a written launch may be below its estimate, which does not
 consider blocks that continue with another tile."""
@@ -28,11 +28,11 @@ def written_first(picks: Sequence[Pick], write: Callable[[Pick], Solution | None
     may be better.
 
     Picks with the same estimate at the same sizes do the same work: only one of them is written,
-    and its cost applies to all. Otherwise, a kernel with many derivations would be believed to take
-    as long as the first sizes do."""
+    and its cost applies to all. Otherwise, a kernel with many derivations would be assumed to be as
+    slow as its first sizes."""
     found: list[tuple[float, Pick]] = []
     costs: dict[object, float] = {}
-    kept = 0  # what they promised
+    kept = 0  # their estimates
     for place, pick in enumerate(picks):
         enough = kept == WRITTEN or len(costs) == MOST_WRITTEN
         if enough or LESS * pick.time >= min(costs.values(), default=inf):

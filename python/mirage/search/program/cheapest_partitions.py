@@ -13,13 +13,13 @@ another result. Choices that lead to the same cut are one state, and each state 
 way on to the end. So states are counted, not partitions; where cuts are narrow their number grows
 about linearly with the length of a program.
 
-Solving a part is expensive, so it is put off. A part has a bound from below until it is solved; the
+Solving a part is expensive, so it is postponed. Until a part is solved, it has a lower bound; the
 cheapest partition by bounds is determined, parts of it are solved, and this is repeated until the
 cheapest one has no unsolved part: no partition is cheaper. (The lazy shortest path of Dellin and
 Srinivasa, ICAPS 2016, on the graph of states.)
 
 Bounds are low, so a search that trusts them solves some part of nearly every partition before it
-has all parts of one. So it starts with a doubt: bounds are multiplied by the first of
+has all parts of one. So it starts by doubting them: bounds are multiplied by the first of
 :data:`DOUBTS`, which favours solved parts, until the cheapest partition has no unsolved part. No
 partition is cheaper than its cost divided by the doubt. Then the doubt is reduced, keeping all
 results, and finally removed. (Anytime repairing A* of Likhachev, Gordon and Thrun, NIPS 2003.)
@@ -172,8 +172,8 @@ def search(
     called when a cheapest partition is known for a doubt, and may end it, too. Returns the bound,
     which is the cost of the cheapest one unless it was stopped, and the number of proposals.
 
-    ``advance`` gets the unsolved parts of a proposal, and its cost by known costs and bounds; it
-    settles some part.
+    ``advance`` gets the unsolved parts of a proposal and its cost according to known costs and
+    bounds; it solves some part.
     """
     proposals = 0
     doubts = list(DOUBTS)
@@ -188,7 +188,7 @@ def search(
         while not unsolved:
             cost, parts = partitions.cheapest(doubt=doubts[0])
             unsolved = [p for p in parts if cost < known - tolerance and partitions.unsolved(p)]
-            # without a doubt there are some, as the bound says
+            # at the doubt 1 there are some: otherwise the bound would be the known cost
             if not unsolved and settled(doubts.pop(0)):
                 return least, proposals
         if stopped(proposals, least):

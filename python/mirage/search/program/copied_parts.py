@@ -14,8 +14,8 @@ from mirage.semantics.ugraph import Cast, Elementwise, KernelGraph, Op, Value
 
 
 def with_copied_parts(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with copied slices that concatenations read as values of their own, if less
-    is copied then; the same object if that is never the case."""
+    """Return ``graph`` with the copied slices that concatenations read as separate values, if less
+    is copied then; otherwise the same object."""
     copies = copies_in(graph)
     for join in [op for op in graph.ops if op.joined_along is not None and op in copies]:
         changed = _with_parts(graph, join)
@@ -25,7 +25,7 @@ def with_copied_parts(graph: KernelGraph) -> KernelGraph:
 
 
 def _with_parts(graph: KernelGraph, join: Op) -> KernelGraph:
-    """Replace each operand of a concatenation by a value that is computed for it."""
+    """Replace each operand of a concatenation by a separate value."""
     copied: dict[Value, Op] = {}
     for v in join.operands:
         if v.dtype is join.result.dtype:

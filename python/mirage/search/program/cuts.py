@@ -24,7 +24,8 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Level:
-    """The choices at one node: the states before and after (-1: none), and the parts that are paid.
+    """The choices at one node: the states before and after (-1: none), and the parts that are paid
+    for.
 
     They are sorted by the state before; ``starts`` says where the choices of each state start.
     """
@@ -35,7 +36,7 @@ class Level:
 
 
 LEAST_WIDTH = 300
-"""The least number of states of a cut that are kept, however late it is."""
+"""The least number of states of a cut that are kept, however little time is left."""
 AT_EASE = 0.25
 """The share of the time after which the remaining time is considered."""
 
@@ -44,7 +45,7 @@ _State = tuple[tuple[int, ...], tuple[Part, ...]]
 
 
 class _Pace:
-    """The number of states of a cut that can be kept so that all ``nodes`` are decided in time."""
+    """The number of states of a cut that can be kept if all ``nodes`` are to be decided in time."""
 
     def __init__(self, deadline: float, nodes: int) -> None:
         self._deadline, self._nodes = deadline, nodes
@@ -137,7 +138,7 @@ class Cuts:
     def _choices(
         self, v: int, leaves: int, pending: tuple[Part, ...]
     ) -> Iterator[tuple[int, tuple[Part, ...], int]]:
-        """Yield the leaves from which later parts compute the node, the parts that are not paid
+        """Yield the leaves from which later parts compute the node, the parts that are not paid for
         yet, and the nodes that a part has read."""
         alone = Part((v,), leaves)
         if not self._is_possible(alone):
@@ -173,8 +174,8 @@ class Cuts:
         self, states: dict[_State, float], open_: list[int], width: int
     ) -> dict[_State, float]:
         """Return the most promising states, assuming that everything that is still read is stored
-        now. The state in which everything is stored by separate parts is always among them, so that
-        there is always a way to the end."""
+        now. The state in which everything is stored by separate parts is always among them, so the
+        end can always be reached."""
 
         def promise(state: _State) -> tuple[float, _State]:
             cut, pending = state
@@ -190,7 +191,7 @@ class Cuts:
         return {state: states[state] for state in kept}
 
     def _is_plain(self, state: _State, open_: list[int]) -> bool:
-        """Return whether everything that is still read is stored, and no open part has more
+        """Return whether everything that is still read is stored, and no open part computes more
         inside."""
         cut, pending = state
         return all(x == 1 << u for u, x in zip(open_, cut, strict=True)) and not any(

@@ -1,4 +1,4 @@
-"""The graph that partitions of a program are chosen from: nodes, and parts that compute them."""
+"""The graph from which partitions of a program are chosen: nodes, and parts that compute them."""
 
 from __future__ import annotations
 

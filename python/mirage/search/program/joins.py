@@ -77,7 +77,7 @@ def without_joins(graph: KernelGraph) -> KernelGraph:
 
 
 def _without(graph: KernelGraph, moved: set[Op]) -> KernelGraph | frozenset[Op]:
-    """Return the graph without some joins, or those of them that must stay."""
+    """Return the graph without some joins, or the joins among them that must stay."""
     try:
         return Rewriter(graph, moved).run()
     except StuckError as stuck:

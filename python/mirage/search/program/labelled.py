@@ -21,7 +21,8 @@ Labels = tuple["Label", ...]
 
 
 class UnlabelledError(Exception):
-    """Labels cannot follow a view, such as a part of several merged dimensions."""
+    """Labels cannot follow a view, for example one that takes a part of several merged
+    dimensions."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ The kernel of a product of a few rows has a tile of each row in each block, so n
 whole row, and another kernel has a single block for each. If the sum is a sum of sums over tiles,
 the blocks of the product store the sums of their tiles as further results, and every reader adds up
 these few numbers. That is only worthwhile if readers need the sum before they compute with the row.
-A product takes a row that is only scaled by it as it is, and sums it in the same loop.
+If the sum only scales the row, the next product reads the row unscaled and sums it in its own loop.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def _is_of_product(row: Value, definitions: dict[Value, Op]) -> bool:
 
 
 def _is_needed_first(graph: KernelGraph, total: Value) -> bool:
-    """Return whether a row is computed from a sum in another way than by scaling it, or is a
-    result, so that sums over that row cannot be scaled instead."""
+    """Return whether a row depends on a sum other than by being scaled, or is a result, so that
+    sums over that row cannot be scaled instead."""
     numbers, scaled = {total}, set[Value]()
     for op in graph.ops:
         if not numbers.isdisjoint(op.operands) or not scaled.isdisjoint(op.operands):

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
-from mirage.cost.kernel_time import HOT
+from mirage.cost.first_bytes import HOT, after_another
 from mirage.cost.overlapping_views import Cut, least_from_memory
 from mirage.cost.target import Target
 from mirage.search.kernel.problems.growth import Growth, growth_of
@@ -25,20 +25,20 @@ NEAR = 4
 
 
 class _Near(NamedTuple):
-    """What is directly before nodes: the nodes that each ``reads``, and the inputs of the program,
-    as bits."""
+    """The direct predecessors of each node: the nodes that it ``reads``, and the inputs of the
+    program, as bits."""
 
     reads: tuple[tuple[int, ...], ...]
     inputs: list[int]
 
     def share(self, i: int, j: int) -> bool:
-        """Return whether two nodes read something that they have in common."""
+        """Return whether two nodes read a common node or input."""
         common = not {*self.reads[i]}.isdisjoint(self.reads[j])
         return common or bool(self.inputs[i] & self.inputs[j])
 
 
 class Program:
-    """A graph of primitive ops, and the values of it that a plan may or must store."""
+    """A graph of primitive ops, and those of its values that a plan may or must store."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Program:
 
     @cached_property
     def _cuts(self) -> dict[Value, Cut]:
-        """Where the blocks of tensors that lie in these, and that device memory reads, begin."""
+        """The offsets of the leaves that are blocks of tensors in device memory, within these
+        tensors."""
         whole = {v: i for i, v in enumerate((*self.graph.inputs, *self.definitions))}
         return {
             v: Cut(whole[op.operands[0]], op.cut_at)
@@ -141,7 +142,7 @@ class Program:
 
     def _read_bytes(self, value: Value) -> float:
         """Return the bytes of device memory that kernels read for a value: rows that are looked up
-        are read once each, however often they are named."""
+        are read once each, however often their indices occur."""
         if self._is_hot(value):
             return 0.0
         op = self.definitions.get(value)
@@ -182,7 +183,7 @@ class Program:
 
     @cached_property
     def _read_between(self) -> list[int]:
-        """The program's inputs between each node and the nodes before, as bits."""
+        """The program's inputs between each node and the nodes before it, as bits."""
         return self._inputs_before(self.nodes)
 
     def _inputs_before(self, nodes: list[Value]) -> list[int]:
@@ -191,7 +192,7 @@ class Program:
 
     @cached_property
     def _products(self) -> list[int]:
-        """Return, for each node, the matmuls between it and the nodes before, as bits."""
+        """Return, for each node, the matmuls between it and the nodes before it, as bits."""
         order = {op: i for i, op in enumerate(self.graph.ops)}
         own = {op: int(isinstance(op, Matmul)) << i for op, i in order.items()}
         return self._between(self.nodes, {}, own.__getitem__)
@@ -199,8 +200,8 @@ class Program:
     def _between(
         self, nodes: list[Value], bits: dict[Value, int], own: Callable[[Op], int]
     ) -> list[int]:
-        """Return, for each node, the union of ``bits`` of values and of ``own`` of ops between it
-        and the nodes before."""
+        """Return, for each node, the union of the ``bits`` of the values, and the ``own`` of the
+        ops, between it and the nodes before it."""
         ends = set(nodes)
         found = dict(bits)
         for op in self.graph.ops:
@@ -214,7 +215,7 @@ class Program:
         """Return the µs of a graph whose ops are separate kernels."""
         t = self.target
         kernels = list(unfused_in(graph))
-        return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
+        return sum(unfused_report(op, t).time for op in kernels) + after_another(t) * max(
             0, len(kernels) - 1
         )
 

@@ -6,9 +6,9 @@ products of shorter rows (``x``, the cache) and a weight need not compute keys a
 the cache: the weight can multiply the query, and the sum of rows. Which order multiplies less
 depends on the sizes.
 
-All readers of a product are rewritten or none, since it is still computed if one reader remains;
-joins that they sum over become sums of products for that. A new order is taken if there are fewer
-multiplications and the products' results are no larger.
+Either all readers of a product are rewritten or none, since it must still be computed if one reader
+remains; for this purpose, joins that they sum over become sums of products. A new order is taken if
+there are fewer multiplications and the products' results are no larger.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _is_less(new: tuple[int, int], old: tuple[int, int]) -> bool:
 
 
 def reordered(graph: KernelGraph, inner: Contraction) -> KernelGraph | None:
-    """Return ``graph`` with readers of a product rewritten so that none needs it any more; None if
-    that is not possible."""
+    """Return ``graph`` with the readers of a product rewritten so that none needs it any more; None
+    if that is not possible."""
     try:
         return _once(_Reorder(_without_joins_of(graph, inner.result), inner).run())
     except UnlabelledError:
@@ -201,7 +201,7 @@ class _Reorder:
         shape, other = op.result.shape, op.operands[1 - side]
         eight_bits = any(v.dtype.is_eight_bits for v in (*self.inner.operands, other))
         if eight_bits or op.rounds_factors is not self.inner.rounds_factors:
-            raise UnlabelledError  # each sum is rounded in a way of its own
+            raise UnlabelledError  # each sum is rounded differently
         seen = self.seen[op.operands[side]]
         rank = len(shape)
         known = _of_rank(seen.dims, (), rank)

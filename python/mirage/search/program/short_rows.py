@@ -1,10 +1,8 @@
-"""Transposes that create or split rows of a few elements, as joins of parts.
-
-Examples are interleaved channels of pixels, and pairs that become halves. Tiles have two
-dimensions, so one dimension of a transposed tile is the few elements of a row, and the block does
-next to nothing. In parts, each with one element of all rows, both dimensions of a tile may be
-others, and contiguous elements are loaded or stored as far as they reach; the parts are strided in
-memory.
+"""Transposes that create or split rows of a few elements, rewritten as joins of parts. Examples are
+interleaved channels of pixels, and pairs that become halves. Tiles have two dimensions, so one
+dimension of a transposed tile is the few elements of a row, and the block does next to nothing. If
+each part has one element of every row, a tile can have two other dimensions, and runs of contiguous
+elements are loaded or stored as a whole; the parts are strided in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Rearrangement,
 MOST_PARTS = 8
 """The most elements of a row that is split."""
 SMALL_TILE = 2048
-"""The elements below which a tile keeps a block busy for less time than the block takes to
+"""The number of elements below which a block computes its tile in less time than it takes to
 start."""
 
 
@@ -43,7 +41,7 @@ def _short(op: Op) -> int | None:
     if not wide or (last := max(wide)) == wide[-1]:
         return None
     if sizes[last] * sizes[wide[-1]] >= SMALL_TILE or op.result.type.size < SMALL_TILE:
-        return None  # tiles are large enough, or all that there is would be one
+        return None  # tiles are large enough, or there would be only one
     short = min(wide[-1], last, key=lambda d: sizes[d])
     return short if sizes[short] <= MOST_PARTS else None
 

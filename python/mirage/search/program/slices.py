@@ -86,8 +86,8 @@ def _waits(graph: KernelGraph) -> list[Value]:
 
 
 def cut_bytes(graph: KernelGraph) -> int:
-    """Return the bytes of joins, and of slices that are not contiguous: these are what axis labels
-    cannot follow, copied or not."""
+    """Return the bytes of joins and of slices that are not contiguous: axis labels cannot follow
+    these, whether they are copied or not."""
     return sum(
         op.result.type.bytes
         for op in graph.ops
@@ -111,7 +111,7 @@ class _Rewriter:
         self.definitions = {r: op for op in graph.ops for r in op.results}
         self.values: dict[Value, Value] = {v: v for v in graph.inputs}
         self.blocks: dict[tuple[Value, Block], Value] = {}
-        self.inner: dict[Value, Value] = {}  # of a reshape the same computed in its shape
+        self.inner: dict[Value, Value] = {}  # a reshape becomes the same computation in its shape
         self.ops: list[Op] = []
 
     def run(self) -> KernelGraph:
@@ -157,8 +157,8 @@ class _Rewriter:
 
     def _before(self, op: Op) -> Value | None:
         """Return the result of a reshape as an elementwise op on reshapes of its operands, or as a
-        transpose of a reshape. These can be cut even if a block of the reshape's result is not made
-        of blocks of its operand."""
+        transpose of a reshape. These can be cut even if a block of the reshape's result does not
+        consist of blocks of its operand."""
         if op.result in self.inner:
             return self.inner[op.result]
         made = self.definitions.get(op.operands[0]) if op.renames else None

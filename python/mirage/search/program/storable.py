@@ -35,7 +35,7 @@ LABELLED = Constant | Unary | Binary | Cast | Broadcast | Reduce | Cumulate | Ma
 """The ops whose results the algebra can express for any labels of their dimensions."""
 
 SLACK = 1.25
-"""The factor on the bytes of a value that may be read instead in order to compute it again."""
+"""The most bytes that may be read to compute a value again, as a multiple of its own bytes."""
 
 
 class Storable:
@@ -84,7 +84,7 @@ class Storable:
 
     def _shapes_for(self, kept: set[Op]) -> set[Op]:
         """Return the reshapes of tensors in memory for ops that stay, and of the results of these
-        for the caller: no kernel copies them. What the caller gets is in memory, too."""
+        for the caller: no kernel copies them. The results for the caller are in memory, too."""
         given = {v for op in kept for v in op.results}
         in_memory = given.union(self.graph.inputs, self.graph.outputs)
         found: list[Op] = []
@@ -113,7 +113,7 @@ class Storable:
 
     def filling(self, value: Value) -> list[Op]:
         """Return the ops that make a value that is one constant everywhere; none for other values.
-        No kernel has to write such a value for an op that stays, whose own kernel knows the
+        No kernel has to write such a value for an op that stays: the op's own kernel knows the
         constant."""
         ops: list[Op] = []
         op = self.definitions.get(value)
@@ -125,7 +125,7 @@ class Storable:
     def _intermediates(self, required: set[Value]) -> set[Value]:
         """Return the values worth storing. These are not views, nor other values in a wider type,
         nor cheap to compute from inputs, nor changed by the next elementwise op, and they are
-        smaller than the one other such value from which they would be cheap to compute."""
+        smaller than the other value, if there is one, from which they would be cheap to compute."""
         users: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if any(v in self.live for v in op.results):
@@ -171,7 +171,7 @@ class Storable:
         or parts of them (``shallow``), which are together hardly larger."""
         copies: set[Value] = set()
         factors = self._factors(of_few_rows=True)
-        # nodes and inputs from which a value is computed element by element; None: it is not
+        # nodes and inputs from which a value is computed element by element; None if it is not
         nearest: dict[Value, frozenset[Value] | None] = {v: frozenset({v}) for v in self.order}
         for op in self.graph.ops:
             near = [nearest[v] for v in op.operands]
@@ -195,8 +195,8 @@ class Storable:
         unchanged from memory, so these may be worth storing even if they are cheap to compute; but
         not in a second layout where they are 16-bit, since those are read across their rows as
         well. Values that are only scaled along axes other than those of the sums are left out: the
-        product is scaled instead. If wanted, a few rows beside a large factor belong to these
-        values, too."""
+        product is scaled instead. On request, a few rows that are multiplied by a large factor
+        belong to these values, too."""
         factors: set[Value] = set()
         for op in reversed(self.graph.ops):
             if isinstance(op, Contraction) and len(op.operands) == 2:
@@ -215,8 +215,8 @@ class Storable:
 
     def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
         """Return whether a factor has as many rows as warpgroups multiply
-        (:mod:`mirage.search.kernel.loop_nests.columns`), but is much smaller than the other one, of
-        which a share takes longer to read than another kernel takes to start."""
+        (:mod:`mirage.search.kernel.loop_nests.columns`), but is much smaller than the other one:
+        reading a share of that takes longer than starting another kernel."""
         rows = self._axes_of(value) - summed - self._axes_of(other)
         count = prod(self._axes.sizes[axis] for axis in rows)
         share = (SLACK - 1.0) * other.type.bytes
@@ -248,7 +248,7 @@ class Storable:
 
 def _keeps_rows(use: Op) -> bool:
     """Return whether an op is a view that also keeps the order in which the value is written in
-    rows. (A value that a matmul reads across its rows need not be stored across them.)"""
+    rows. (A value that a matmul reads along its columns need not be stored by columns.)"""
     if isinstance(use, Transpose):
         return use.permutation[-1] == len(use.permutation) - 1
     return isinstance(use, View) and use.whole

@@ -50,7 +50,7 @@ class SumsAndReaders:
     _known: dict[tuple[int, int, _Values], tuple[Pick, Pick, Pick | None]] = field(
         default_factory=dict[tuple[int, int, _Values], tuple[Pick, Pick, Pick | None]]
     )
-    """By the identities of both ways, which are kept, and by the results."""
+    """By the identities of both ways (which are kept alive) and by the results."""
     _refused: set[_Values] = field(default_factory=set[_Values])
 
     def joined(self, pairs: Sequence[Pair]) -> list[Pair]:
@@ -74,11 +74,11 @@ class SumsAndReaders:
                 self._refused.add(results)
 
     def _reader(self, pairs: Sequence[Pair], place: int, there: set[Value]) -> Pair | None:
-        """Return the first step that reads what the step at a place adds up, if it can be computed
-        there: it multiplies nothing, and what else it reads is there and no larger."""
+        """Return the first step that reads the sums of the step at a place, if it can be computed
+        there: it has no products, and its other operands are available there and no larger."""
         region, step = pairs[place]
         if any(op.function is UnaryFn.EXP for op in all_ops(region.graph.ops)):
-            return None  # the maxima by which these are shifted later need the sums themselves
+            return None  # the maxima by which these are shifted later read the sums in memory
         solution = self.solver.write(step) if isinstance(step, Pick) else None
         if solution is None or solution.combined is None:
             return None
@@ -93,8 +93,8 @@ class SumsAndReaders:
         return reader if small and not products else None
 
     def _both(self, first: Pair, second: Pair, read: set[Value]) -> Pair | None:
-        """Return two steps as one, of whose results others ``read`` some; None if that does not
-        take less time."""
+        """Return two steps as one, of which other steps ``read`` some results; None if that does
+        not take less time."""
         (region, pick), (reader, reading) = first, second
         assert isinstance(pick, Pick)
         assert isinstance(reading, Pick)

@@ -66,7 +66,8 @@ def _need(needed: dict[Value, Region], value: Value, region: Region) -> None:
 
 
 def _follow(ops: Iterable[Op], needed: dict[Value, Region]) -> None:
-    """Add what ``ops`` need, the last one first. All of a value that nobody reads is needed."""
+    """Add what ``ops`` need, the last one first. A value that nothing reads is needed as a
+    whole."""
     for op in reversed(tuple(ops)):
         regions = [needed.get(v, (None,) * len(v.shape)) for v in op.results]
         if isinstance(op, Structure):
@@ -77,7 +78,7 @@ def _follow(ops: Iterable[Op], needed: dict[Value, Region]) -> None:
                 _need(needed, value, (None,) * len(value.shape))
             _follow(op.inside, needed)
         else:
-            # a maximum over steps is one of each element
+            # a maximum over steps is taken element by element
             parts = regions if isinstance(op, Scan) else op.needs(regions[0])
             for value, part in zip(op.operands, parts, strict=True):
                 _need(needed, value, part)

@@ -102,7 +102,7 @@ def _any_wild(x: Range) -> Array:
 
 def _kept(loop: Loop) -> set[Value]:
     """Return the values of the body that a step leaves unchanged if it leaves the carried values
-    unchanged: those made of running maxima and of values from outside of the loop."""
+    unchanged: those computed only from running maxima and from values outside of the loop."""
     inside = {v for op in all_ops(loop.body) for v in op.results}
     kept: set[Value] = set()
     for op in loop.body:
@@ -153,8 +153,8 @@ def _side_is_idle(launch: Launch, loop: Loop, positions: Positions, upper: bool)
     contribute nothing.
 
     Each side is examined by itself, for all integers that bound the other one: a step that two
-    integers exclude is excluded by one of them. No more steps are skipped than that, since a block
-    takes at least one step.
+    integers exclude is excluded by one of them. No other steps are skipped, since a block takes at
+    least one step.
     """
     assert loop.steps is not None
     number = loop.steps.end if upper else loop.steps.first
@@ -201,7 +201,7 @@ def positions_of(ops: Iterable[object]) -> dict[Value, Iota]:
 Bounds: TypeAlias = "tuple[Steps | None, tuple[Value, ...]]"
 """The steps of a loop, and the params that it reads to determine them."""
 Change: TypeAlias = "Callable[[Launch, Loop, Positions], Bounds]"
-"""A function that returns the bounds that a loop of a launch should get; params may hold
+"""A function that returns the bounds that a loop of a launch should have; params may hold
 positions."""
 ALL_STEPS: Bounds = (None, ())
 

@@ -29,10 +29,10 @@ class Edge:
 
 
 Beyond: TypeAlias = "frozenset[Edge]"
-"""The edges beyond which elements are."""
+"""The edges that some elements are beyond."""
 MOST_EDGES = 4
-"""The most edges of a tile: there is a range for each set of them, so further edges are
-forgotten."""
+"""The most edges of a tile: there is a range for each set of edges, so further edges are
+dropped."""
 INNER: Beyond = frozenset()
 """The edges of elements inside of the tensor: none."""
 
@@ -55,7 +55,7 @@ class Tile:
         return ranges.hull(*self.parts.values())
 
     def outside_of(self, gone: Beyond) -> Range:
-        """Return the range of the elements that are beyond none of some edges."""
+        """Return the range of the elements that are beyond none of the given edges."""
         return ranges.hull(*(x for s, x in self.parts.items() if s.isdisjoint(gone)))
 
     @property
@@ -109,8 +109,8 @@ UNKNOWN = Tile.of(ANY)
 
 
 def any_other(xs: list[Tile]) -> Tile:
-    """Return all that is known of a value that is computed from others: it is defined where they
-    are."""
+    """Return what is known of a value computed from others about which nothing else is known: it is
+    defined where they are."""
     return Tile.of(ranges.any_other(*(x.all for x in xs))) if xs else UNKNOWN
 
 

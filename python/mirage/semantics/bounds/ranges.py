@@ -184,7 +184,7 @@ def _mul(x: Range, y: Range) -> Range:
     ends = [np.nan_to_num(a * b, nan=0.0, posinf=np.inf, neginf=-np.inf)
             for a in (x.least, x.most) for b in (y.least, y.most)]  # fmt: skip
     wild = x.wild | y.wild
-    for a, b in ((x, y), (y, x)):  # minus infinity times what is not known to be positive
+    for a, b in ((x, y), (y, x)):  # minus infinity times a number that is not known to be positive
         wild = wild | (a.below & ~((b.least > 0) & b.finite))
     least, most = (
         np.minimum.reduce(np.broadcast_arrays(*ends)),

@@ -80,7 +80,7 @@ class Pieces:
         reading = self.reading
         low = np.where(self.low <= reading.least, -np.inf, self.low)
         high = np.where(self.high >= reading.most, np.inf, self.high)
-        if not reading.single:  # of several elements one is the greatest, others are anything
+        if not reading.single:  # one element is the greatest; the others may be anything
             low, high = (
                 (np.full_like(low, -np.inf), high)
                 if reading.fn is ExtremeFn.MAX

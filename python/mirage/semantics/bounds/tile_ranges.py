@@ -67,7 +67,7 @@ class TileRanges:
         self.tiles: dict[Value, Tile] = {}
         self.makers: dict[Value, Op] = {}
         self.cuts: list[tuple[tuple[str, ...], int]] = []  # axes of positions, and their tiles
-        self.divisors: set[int] = set()  # of integers, for quotients and remainders
+        self.divisors: set[int] = set()  # ranges of integers, for quotients and remainders
         axes = [*(a.name for a in launch.grid), loop.axis.name]
         self.steps: dict[str, Array] = {
             axis: np.arange(self.extents[axis]).reshape(
@@ -126,7 +126,7 @@ class TileRanges:
         if isinstance(function, UnaryFn):
             maker = self.makers.get(op.operands[0])
             if maker is not None and function is maker.function is UnaryFn.NEG:
-                return self.tiles[maker.operands[0]]  # of minus infinity, too
+                return self.tiles[maker.operands[0]]  # also for minus infinity
             return each(lambda x: ranges.unary(function, x), *xs)
         if isinstance(function, BinaryFn):
             if function in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
@@ -243,7 +243,7 @@ def _product(rows: Tile, columns: Tile) -> Tile:
 
 
 def _rounded(x: Range, dtype: DType) -> Range:
-    """Return the range as it is, or rounded to ``dtype``."""
+    """Return the range, rounded to ``dtype`` if necessary."""
     if not dtype.is_half:
         return x
     exact = 256.0  # whole numbers up to here are the same in all types

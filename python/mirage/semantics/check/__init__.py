@@ -45,7 +45,7 @@ def check_graph(graph: KernelGraph) -> None:
             )
         if isinstance(op, Launch):
             LaunchChecker(op, at).check()
-        elif not isinstance(op, External):  # a call's results are what it says
+        elif not isinstance(op, External):  # a call declares the types of its results
             check_type(op, at, in_block=False)
         for v in op.results:
             define(defined, v, at)

@@ -19,7 +19,7 @@ class TileRules(LaunchScope):
 
     def tile_type(self, at: str, op: Op, source: DType) -> None:
         """Check the type of a tile that is read from memory: the tensor's type, or f32 for whole
-        numbers, or i64 for integers as they are."""
+        numbers, or i64 for integers."""
         exact = source.is_integer and source is not DType.I1 and op.result.dtype is DType.I64
         if not exact and op.result.dtype is not source.in_tile:
             raise InvalidGraph(
@@ -45,7 +45,8 @@ class TileRules(LaunchScope):
     def integers(
         self, op: TileIntegers, params: frozenset[Value], scope: frozenset[str], at: str
     ) -> None:
-        """Check a tile of exact arithmetic: f32, as integers are loaded, or i64."""
+        """Check the type of a tile of exact arithmetic: f32, the type in which integers are loaded,
+        or i64."""
         if not params.issuperset(op.operands):
             raise InvalidGraph("C4", at, "expected params of the block, got a tile")
         try:

@@ -45,7 +45,8 @@ from mirage.semantics.ugraph import (
 
 class BlockEvaluator:
     """Runs the blocks of ``launch`` at the given grid positions. Use once. If ``parts`` of tiles
-    are given, only these are computed; ``known`` has what was taken of them before.
+    are given, only these are computed; ``known`` has the operands' parts that were taken in an
+    earlier evaluation.
 
     Arrays of tensors start with ``sets`` dimensions, one for the sets of inputs that are evaluated
     together; arrays of tiles have dimensions for the grid axes after these."""
@@ -70,7 +71,7 @@ class BlockEvaluator:
         self.lead = sets + len(self.grid)  # array dimensions before a tile's own
         self.parts = parts
         self.known: dict[Op, Takes] = {} if known is None else known
-        self.made = dict(parts or {})  # the parts of tiles that ops made, which may be larger
+        self.made = dict(parts or {})  # the parts of tiles that ops computed, which may be larger
         self.step: dict[str, int] = {}
         self.values: dict[Value, Planes] = {}
         self.before: dict[Value, Planes] = {}  # running maxima as they were one step ago
@@ -114,7 +115,7 @@ class BlockEvaluator:
             self.tiles[op] = self._cut(op)
         planes, loops = self.tiles[op]
         key = (slice(None),) * self.lead + tuple(self.step[axis] for axis in loops)
-        tile = map_planes(lambda p: p[(*key, ...)], planes)  # of rank 0 too an array
+        tile = map_planes(lambda p: p[(*key, ...)], planes)  # an array even if its rank is 0
         return as_integers(tile) if op.result.dtype.is_number else tile
 
     def _cut(self, op: Load) -> tuple[Planes, tuple[str, ...]]:
@@ -126,7 +127,7 @@ class BlockEvaluator:
         planes = tensor.planes
         names: list[
             str | int
-        ] = []  # of the array dimensions: an axis, or the number of a tile dimension
+        ] = []  # for each array dimension, an axis or the number of a tile dimension
         for dim in range(len(source.shape)):
             at = self.sets + len(names)
             planes = self._cut_dim(planes, at, op, dim, tensor.region[dim])
@@ -322,7 +323,7 @@ class BlockEvaluator:
 
     def _store(self, stored: Value, tile_map: TileMap, result: Value) -> Tensor:
         if self.parts is not None and stored not in self.parts:
-            return Tensor((), ())  # nobody wants it
+            return Tensor((), ())  # not wanted
         sets, lead, tile, x = self.sets, self.lead, stored.shape, self.values[stored]
         part = whole(len(tile)) if self.parts is None else self.made[stored]
         named = [axis for axes in tile_map for axis in axes]

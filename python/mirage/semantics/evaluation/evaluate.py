@@ -79,9 +79,9 @@ def evaluate(graph: KernelGraph, domain: Domain, inputs: Sequence[Planes]) -> tu
 
 @dataclass(frozen=True)
 class Shared:
-    """The results of launches that other graphs have too. ``numbers`` are equal for launches with
-    equal results; ``known`` has the results of those that were run, on the same inputs in the same
-    arithmetic."""
+    """The results of launches that other graphs also contain. ``numbers`` are equal for launches
+    with equal results; ``known`` has the results of those that were run, on the same inputs in the
+    same arithmetic."""
 
     numbers: Mapping[Op, int]
     known: dict[int, tuple[Tensor, ...]]
@@ -166,5 +166,5 @@ def _with_last_uses(graph: KernelGraph) -> list[tuple[Op, list[Value]]]:
     return uses
 
 
-# Of existing graphs: the same one is run on one input after another.
+# Weak references: the same graph is run on one input after another while it exists.
 _LAST_USES: WeakKeyDictionary[KernelGraph, list[tuple[Op, list[Value]]]] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""One op, computed as far as it is wanted."""
+"""Computes the wanted part of one op."""
 
 from __future__ import annotations
 
@@ -92,8 +92,9 @@ def computed(
         return Tensor(shaped, takes.region)
     planes = op.compute(domain, xs, lead, takes.shape)
     if 0 in takes.shape:
-        # Nothing of a dimension is wanted (of what others are joined with): where its size is 1,
-        # operands that repeat their one index there, and sums over all of it, give that one.
+        # Nothing of a dimension is wanted (only other operands of a concatenation are). If its size
+        # is 1, operands that repeat their only index there, and sums over it, produce that index
+        # anyway.
         nothing = (*(slice(None) for _ in range(lead)), *(slice(n) for n in takes.shape))
         planes = map_planes(lambda p: p[nothing], planes)
     return Tensor(planes, takes.region)

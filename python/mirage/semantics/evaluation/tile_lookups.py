@@ -45,7 +45,7 @@ class _Loaded:
         self.outside = dict(zip(launch.body.params, launch.operands, strict=True))
         self.lookups: list[Op] = []
         self.params: list[Value] = []
-        self.loaded: list[Value] = []  # what they are loaded from
+        self.loaded: list[Value] = []  # the tensors that they are loaded from
 
     def run(self) -> tuple[list[Op], Launch]:
         launch, body = self.launch, self.launch.body

@@ -1,4 +1,4 @@
-"""The part of a tensor that a part of its reshaped form consists of."""
+"""The part of a tensor that corresponds to a part of its reshaped form."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from mirage.semantics.indexing.indices import (
 from mirage.semantics.scalar import Array
 
 _MOST = 1 << 16
-"""The elements of a group of dimensions whose numbers are computed; of more, all are taken."""
+"""The most elements of a group of dimensions whose numbers are computed; if there are more, all are
+taken."""
 
 
 def regrouped(
     region: Region, operand: Sequence[int], result: Sequence[int]
 ) -> tuple[Region, Region]:
     """Return the smallest region of the operand of a reshape that contains the wanted region of its
-    result, and the region of the result that it makes, which may be larger: a run of joined
-    dimensions is made of whole rows and columns of these."""
+    result, and the region of the result that it gives, which may be larger: a run of joined
+    dimensions consists of whole rows and columns."""
     source: list[Indices] = [None] * len(operand)
     made: list[Indices] = [None] * len(result)
     for group in reshape_groups(tuple(operand), tuple(result)):
@@ -61,7 +62,7 @@ def _regroup(
         return
     for d, indices in zip(first, taken, strict=True):
         source[d] = simplify(indices, operand[d])
-    if len(last) > 1:  # of one dimension: exactly those that are wanted
+    if len(last) > 1:  # a single dimension: exactly the wanted indices
         for d in last:
             made[d] = region[d]
     else:

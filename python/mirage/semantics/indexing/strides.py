@@ -26,7 +26,7 @@ def reshaped(shape: Sequence[int], strides: Strides, result: Sequence[int]) -> S
     them."""
     runs = _runs(shape, strides)
     found: list[int] = []
-    taken, run = 1, 0  # elements of a run that dimensions cover already
+    taken, run = 1, 0  # elements of a run that are already covered by dimensions
     for n in reversed(result):
         if run < len(runs) and taken == runs[run][0]:
             run, taken = run + 1, 1

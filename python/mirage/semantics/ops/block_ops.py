@@ -32,7 +32,7 @@ class Axis:
 
 
 def renamed_map(cuts: TileMap, names: Mapping[str, str]) -> TileMap:
-    """Return a tile map with other names of axes."""
+    """Return a tile map with axes renamed."""
     return tuple(tuple(names.get(a, a) for a in axes) for axes in cuts)
 
 

@@ -24,7 +24,7 @@ COMBINED = {
 }  # fmt: skip
 """The function by which two elements are combined."""
 NOTHING = {CumulateFn.SUM: 0.0, CumulateFn.MAX: -math.inf, CumulateFn.PROD: 1.0}
-"""What no element gives."""
+"""The result for no elements."""
 _GROUP = 8
 """The neighbouring elements that are combined one after the other."""
 
@@ -57,7 +57,7 @@ class Cumulate(Cumulation):
         def turned(x: Planes) -> Planes:
             return map_planes(lambda p: np.flip(p, axis), x) if self.reversed else x
 
-        x = domain.cast(turned(xs[0]), wide)  # once: each of its parts would be converted again
+        x = domain.cast(turned(xs[0]), wide)  # once, or each of its parts would be converted again
         if self.exclusive:
             one = shape_of(_part(x, axis, 0, 1))
             nothing = domain.constant(NOTHING[self.fn], wide)

@@ -27,7 +27,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from mirage.semantics.indexing.indices import Region, aligned
 from mirage.semantics.indexing.relations import Relation
@@ -67,7 +67,7 @@ class Source(Op):
 
     @property
     def tiled(self) -> tuple[Tiled, ...]:
-        """How it cuts the tensors that it loads from."""
+        """How the op cuts the tensors from which it loads."""
         if not self.cuts:
             return ()
         dims = enumerate(zip(self.cuts, self.result.shape, strict=True))
@@ -113,6 +113,13 @@ class Elementwise(Op, kind=True):
 
     def needs(self, region: Region) -> tuple[Region, ...]:
         return tuple([aligned(region, v.shape) for v in self.operands])
+
+
+def is_cast(op: Op | None) -> TypeGuard[Elementwise]:
+    """Return whether an op only converts the element type. Narrowing conversions count too: over
+    the real numbers casts are the identity, and the measurement of rounding errors sees what they
+    round."""
+    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +192,8 @@ class Scan(Op):
 
 @dataclass(frozen=True, eq=False)
 class Cumulation(Op, kind=True):
-    """An op whose result depends on the elements of its operand so far along a dimension."""
+    """An op whose result depends on the order of its operand's elements along a dimension, such as
+    on those so far."""
 
     @property
     @abstractmethod
@@ -229,8 +237,8 @@ class Structure(Op, kind=True):
         ``defines`` and its ``ends`` to their replacements."""
 
     def with_each_once(self, inside: tuple[Op, ...], known: dict[Value, Value]) -> Self:
-        """Return the op with other ops inside, whose values are the ``known`` ones where these are
-        equal. Results that are equal then are left out, and become known."""
+        """Return the op with each inner value replaced by an equal one of ``known``, if there is
+        one. Results that are then equal are left out, and become known."""
         return self.rebuilt(inside, lambda v: known.get(v, v))
 
     def with_parts(self, parts: Parts) -> Op:
@@ -259,8 +267,8 @@ class Boundary(Op):
     its results they are inputs with arbitrary elements."""
 
     def says(self, xs: str) -> str:
-        """Return what the op computes of ``xs``: ops that say the same give equal results for equal
-        operands."""
+        """Return a text for the op applied to ``xs``: ops with the same text give equal results for
+        equal operands."""
         return f"{type(self).__name__.lower()}({xs})"
 
     @property

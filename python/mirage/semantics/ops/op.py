@@ -162,8 +162,14 @@ class Op:
         return None
 
     @property
+    def indices_below(self) -> int | None:
+        """The number of elements along the dimension that the elements of the result are indices
+        of, if they are."""
+        return None
+
+    @property
     def named_indices(self) -> tuple[NamedRows, ...]:
-        """What all operands that hold indices name."""
+        """The rows that all operands with indices name."""
         return () if self.names_rows is None else (self.names_rows,)
 
     def counting_from_start(self, b: Builder) -> Op:
@@ -225,14 +231,13 @@ class Op:
         return self
 
     def with_axes(self, names: Mapping[str, str]) -> Op:
-        """Return this op with other names of the axes that it reads. Raises :class:`UnknownOp`
-        where an op does not say."""
+        """Return this op with renamed axes. Raises :class:`UnknownOp` where an op does not say."""
         if self.reads_axes:
             raise unknown(self, "other names of axes")
         return self
 
     def written(self, xs: Sequence[str]) -> str:
-        """Write the op for people, with operands that are written ``xs``."""
+        """Write the op for people; ``xs`` are the operands as text."""
         return called(type(self).__name__.lower(), xs)
 
 

@@ -19,8 +19,8 @@ class Parts:
     after: Mapping[str, int]
 
     def size(self, size: int, axes: tuple[str, ...], tile: int) -> int:
-        """Return the size that replaces ``size`` indices that axes cut into tiles: there are as
-        many whole tiles less (or more) as there are parts, so the overhang of the last tile does
+        """Return the size that replaces ``size`` indices that axes cut into tiles: the number of
+        whole tiles changes by as much as the number of parts, so the overhang of the last tile does
         not change. Raises :class:`NothingLeftError`."""
         before, after = (prod(extents[a] for a in axes) for extents in (self.before, self.after))
         found = size - tile * (before - after)

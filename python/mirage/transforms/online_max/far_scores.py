@@ -19,7 +19,8 @@ from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Contraction, Launch, Op, Source, Structure, Value
 
 FAR = 2.0**20
-"""From here on, a product of a number and a constant is off by so much that its exponential is."""
+"""From this magnitude on, the rounding error of a product of a number and a constant affects its
+exponential."""
 _HUGE = float(np.finfo(np.float32).max)
 _SCALES = (BinaryFn.MUL, BinaryFn.DIV)
 
@@ -27,13 +28,13 @@ _SCALES = (BinaryFn.MUL, BinaryFn.DIV)
 class FarScores:
     """The values of a launch that may be far numbers.
 
-    Of scores that come from a product, a tensor that is multiplied by another one (slopes by
-    distances, a gain) is assumed to be no mask: there it costs an instruction per element to allow
-    for far numbers.
+    In scores that come from a product, a tensor that is multiplied by another one (slopes by
+    distances, a gain) is assumed not to be a mask: there, support for far numbers costs an
+    instruction per element.
     """
 
     def __init__(self, launch: Launch) -> None:
-        self._numbers: set[Value] = set()  # values of constants alone
+        self._numbers: set[Value] = set()  # values that depend only on constants
         self._far: set[Value] = set()
         self._masks: set[Value] = set()  # far, but not because of a tensor that is multiplied
         self._products: set[Value] = set()  # computed from products
@@ -61,7 +62,7 @@ class FarScores:
     def _may_be_far(self, op: Op, read: Sequence[Value], far: set[Value], masks: bool) -> bool:
         if op.number is not None:
             return isfinite(op.number) and abs(op.number) >= FAR
-        if isinstance(op, Source) and op.operands:  # of a tensor
+        if isinstance(op, Source) and op.operands:  # the elements of a tensor
             return holds_far_numbers(op.operands[0].dtype)
         fn = op.function
         if not isinstance(fn, UnaryFn | BinaryFn):
@@ -80,7 +81,7 @@ def holds_far_numbers(dtype: DType) -> bool:
 
 @cache
 def _passes_on(fn: UnaryFn | BinaryFn, operand: int) -> bool:
-    """Return whether a function may be far where this operand is, and others are not."""
+    """Return whether a function may be far where this operand is far and others are not."""
     if isinstance(fn, UnaryFn):
         others, evaluate = 0, UNARY[fn].evaluate
     else:

@@ -7,7 +7,7 @@ brought to the larger one where they are added; partial results of several block
 their common maximum by the launch that reads them.
 
 ``m`` is never below ``FLOOR``, or below ``LOWEST`` where scores may be finite numbers below
-``FLOOR``. A tile all of whose scores are minus infinity (keys beyond the end, or masked by the
+``FLOOR``. A tile whose scores are all minus infinity (keys beyond the end, or masked by the
 program) would otherwise give ``-inf - (-inf)``, which is NaN. With a finite ``m`` its exponentials
 are ``exp(-inf) = 0``, exactly, and the next real score ``x`` rescales what was summed before
 (zeros) by ``exp(FLOOR - x) = 0``. Scores themselves are never replaced by ``FLOOR``: ``exp(FLOOR)``
@@ -222,7 +222,7 @@ class _Rewriter:
                 found[d] = Pad(axes, size)
         return found
 
-    # ---- where they meet, and where they end
+    # ---- where shifts meet, and where they end
 
     def _rebase(self, op: Binary, b: Builder) -> None:
         operands = list(map(self._value, op.operands))

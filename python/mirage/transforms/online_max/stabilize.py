@@ -5,10 +5,9 @@ maximum changes nothing. In floating point it does: ``exp`` of a score beyond 88
 :func:`stabilize` puts the maximum back wherever that is legal: where the results of the program are
 homogeneous of degree 0 in every factor ``exp(m)``, across all its launches. Nothing is matched
 against a pattern; split-KV attention gets its running maxima, its rescaled accumulators and the
-maxima beside its partial results from the rule alone. Where the condition fails the exponential is
-left as it is, with the reason.
-
-The result is checked like any other candidate; this pass makes no claim about its own output.
+maxima of its partial results from the rule alone. If the condition fails, the exponential does not
+change, and the reason is recorded. The result is verified like any other candidate; this pass makes
+no claim about its own output.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ class Missing:
             self._of[value] = (left, b)
 
     def restore(self, value: Value, new: Value) -> Value:
-        """Return ``new``, which replaces ``value``, with everything that is missing in it; from now
-        on ``value`` is complete."""
+        """Return ``new``, which replaces ``value``, with all missing summands added; from now on
+        ``value`` is complete."""
         summands, b = self._of.pop(value)
         return self._added(b, new, summands, BinaryFn.ADD)
 
@@ -61,8 +61,8 @@ class Missing:
         self.note(result, found, b)
 
     def move(self, fn: BinaryFn, x: Value, other: Value, rank: int, b: Builder) -> Value:
-        """Return ``other`` with what is missing in ``x`` added or subtracted, for a sum or
-        difference of the two with ``rank`` dimensions."""
+        """Return ``other`` with the summands that are missing in ``x`` added or subtracted, for a
+        sum or difference of the two with ``rank`` dimensions."""
         wide = {((s, (None,) * (rank - len(a)) + a)): p for (s, a), p in self._of[x][0].items()}
         return self._added(b, other, wide, fn)
 

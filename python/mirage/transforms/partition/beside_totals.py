@@ -2,8 +2,8 @@
 
 The place of the largest of large integers is a maximum of small ones, which kernels compute as
 floats. But a kernel that has the total of a row has the row, too: if it computes both, the row is
-read once (:mod:`mirage.transforms.integer_rows`). So such reductions are exact as well, with all
-ops between them and the total, and with what is computed of them alone.
+read once (:mod:`mirage.transforms.integer_rows`). So such reductions become exact as well, with all
+ops between them and the total, and with all values that depend only on them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.transforms.partition.integer_regions import has_formula
 
 
 def beside_totals(graph: KernelGraph, called: Set[Op]) -> set[Op]:
-    """Return the ops that are exact because a total is that would be ``called`` otherwise."""
+    """Return the ops that become exact because of a total that would be ``called`` otherwise."""
     made = {v: op for op in graph.ops for v in op.results}
     totals: dict[Value, IntegerTotal] = {}
     own: set[Value] = set()
@@ -39,7 +39,7 @@ def beside_totals(graph: KernelGraph, called: Set[Op]) -> set[Op]:
 
 
 def _is_of(op: Op, own: Container[Value], made: Mapping[Value, Op]) -> bool:
-    """Return whether an op computes something of these values, and of nothing else but numbers."""
+    """Return whether an op computes with these values, and otherwise only with numbers."""
     others = [v for v in op.operands if v not in made or made[v].number is None]
     return bool(others) and all(v in own for v in others)
 
@@ -49,8 +49,8 @@ def _steps(
     made: Mapping[Value, Op],
     totals: Mapping[Value, IntegerTotal],
 ) -> list[Op]:
-    """Return the ops on integers between a reduction and an earlier total of as many rows; nothing
-    if there is none, or if one of the ops is no step of a formula."""
+    """Return the ops on integers between a reduction and an earlier total of the same number of
+    rows; nothing if there is none, or if one of the ops is not a step of a formula."""
     steps: dict[Op, None] = {}
     reaches = False
     waiting = list(total.operands)

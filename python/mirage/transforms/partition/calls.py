@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.builder import promote
 from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
@@ -156,14 +157,14 @@ def _unary(w: _Writer, op: Unary) -> None:
 
 def _binary(w: _Writer, op: Binary) -> None:
     name, arguments = BINARY[op.fn].call
-    if BINARY[op.fn].truth:  # of operands of any type
+    if BINARY[op.fn].truth:  # operands may have any type
         w.call(name, w.computable(op), op.result, arguments)
-    elif op.fn is BinaryFn.KEEP:  # of truth values, in the type of what is kept
+    elif op.fn is BinaryFn.KEEP:  # truth values become the type of the kept value
         mask, x = op.operands
         if mask.dtype is not DType.I1:
             truth = TensorType(mask.shape, DType.I1)
             mask = w.call("ne.Scalar", (mask,), truth, (("other", 0),))
-        if x.dtype is DType.I1:  # with a number the others would be integers
+        if x.dtype is DType.I1:  # with a number, PyTorch would make the others integers
             name, arguments = BINARY[BinaryFn.AND].call
         w.call(name, (mask, x), op.result, arguments)
     else:
@@ -191,7 +192,7 @@ def _gather(w: _Writer, op: Gather) -> None:
 
 
 def _integers(w: _Writer, op: Integers) -> None:
-    """Write the calls of the ops that the formula is made of: one if it is a lookup."""
+    """Write the calls of the ops in the formula, or a single one if it is a lookup."""
     if (which := indexed_dims(op)) is not None:
         w.call("index.Tensor", op.operands, op.result, (("indices", ("tensors", which)),))
         return
@@ -206,7 +207,7 @@ def _integers(w: _Writer, op: Integers) -> None:
 
 
 def _iota(w: _Writer, op: Iota) -> None:
-    """Write positions as calls on the CPU; the caller moves them to where they are read."""
+    """Write positions as calls on the CPU; the caller moves them to the device that reads them."""
     shape, dtype = op.result.shape, op.result.dtype
     size = shape[op.dim]
     options: Arguments = tuple((name, None) for name in ("layout", "device", "pin_memory"))
@@ -234,8 +235,8 @@ def _own_type(dtype: DType) -> Arguments:
 
 
 def _cumulate(w: _Writer, op: Cumulate) -> None:
-    """Write a running sum, product or maximum. What is before an element is in the row that starts
-    with nothing and ends one element earlier."""
+    """Write a running sum, product or maximum. Exclusive results are those of the row that starts
+    with the neutral element and ends one element earlier."""
     (x,) = w.computable(op)
     turn: Arguments = (("dims", (op.dim,)),)
     if op.reversed:
@@ -257,6 +258,16 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         result = w.call("flip.default", (result,), result.type, turn)
     if result is not op.result:
         w.cast(result, op.result)
+
+
+def _argsort(w: _Writer, op: Argsort) -> None:
+    how: Arguments = (("stable", True), ("dim", op.dim), ("descending", op.descending))
+    places = Value(TensorType(op.operands[0].shape, DType.I64))
+    whole = places.type == op.result.type
+    w.call("argsort.stable", w.computable(op), op.result if whole else places, how)
+    if not whole:
+        part: Arguments = (("dim", op.dim), ("start", 0), ("length", op.result.shape[op.dim]))
+        w.call("narrow.default", (places,), op.result, part)
 
 
 def _slice(w: _Writer, op: Slice) -> None:
@@ -330,6 +341,7 @@ _RULES: dict[type[Op], Callable[..., None]] = {
     Matmul: lambda w, op: w.typed(op, "matmul.default"),
     Reduce: _reduce,
     Cumulate: _cumulate,
+    Argsort: _argsort,
     Transpose: _transpose,
     Reshape: _reshape,
     Broadcast: _broadcast,

@@ -1,10 +1,10 @@
 """Indices that a program computes, and that may be outside of their tables.
 
 A program can be asked to check its indices before kernels read them
-(:mod:`mirage.runtime.arguments.index_check`): those that the kernels of a part are given. So a
-computed index that may be outside ends a part, and the kernels that look it up are in a later one.
-Only exact arithmetic computes such indices; kernels write no integer that they hold as a float, if
-it may be outside (:mod:`mirage.transforms.partition.exact_integers`).
+(:mod:`mirage.runtime.arguments.index_check`): those that are operands of the kernels of a part. So
+a computed index that may be outside ends a part, and the kernels that look it up are in a later
+one. Only exact arithmetic computes such indices; kernels write no integer that they hold as a
+float, if it may be outside (:mod:`mirage.transforms.partition.exact_integers`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirage.semantics.ugraph import KernelGraph, Launch, Source, View, all_ops, 
 
 def checked_indices(graph: KernelGraph) -> frozenset[Value]:
     """Return the indices that exact arithmetic computes, other than those that are known to be
-    inside of all tables that they name rows of; before kernels are chosen, and after that."""
+    inside of all tables whose rows they name; both before and after kernels are chosen."""
     exact = _exact_values(graph)
     named = [(v, rows) for v, rows in _named(graph) if v in exact]
     if not named:
@@ -29,7 +29,7 @@ def checked_indices(graph: KernelGraph) -> frozenset[Value]:
 
 
 def _exact_values(graph: KernelGraph) -> set[Value]:
-    """Return the results of exact arithmetic: kernels hold these as they are."""
+    """Return the results of exact arithmetic, which kernels do not convert."""
     found = {v for op in graph.ops if op.arithmetic or op.as_floats is not op for v in op.results}
     for launch in launches(graph.ops):
         tiles = zip(launch.results, launch.ends, strict=True)
@@ -51,7 +51,7 @@ def _named(graph: KernelGraph) -> Iterator[tuple[Value, NamedRows]]:
 
 
 def _ranges(graph: KernelGraph) -> dict[Value, Range]:
-    """Return what is known about values, those of kernels too."""
+    """Return the known ranges of values, including those of kernels."""
     ranges: dict[Value, Range] = {}
     kernels: dict[Op, Launch] = {op: op for op in launches(graph.ops)}
     for op in graph.ops:

@@ -4,7 +4,7 @@ A rank is a count of comparisons of one tensor's elements with each other, and a
 the elements that equal their maximum. Such counts jump where numbers are equal. If the two sides of
 a comparison were computed separately, in sums of another order or before and after rounding, then
 an element might not equal itself, and each of two elements might precede the other. Tests of a
-kernel in other numbers cannot reveal that. So compared tensors are passed between parts: both
+kernel with other numbers cannot reveal that. So compared tensors are passed between parts: both
 sides, and all values that depend on which of them is larger, load the same bits.
 """
 
@@ -21,8 +21,8 @@ _EXACT = (
 
 
 def compared_with_itself(graph: KernelGraph) -> frozenset[Value]:
-    """Return the computed values of ``graph``, other than integers, with which elements of the same
-    tensor are compared, directly or after steps that round nothing."""
+    """Return the computed values of ``graph``, other than integers, whose elements are compared
+    with elements of the same tensor, directly or after steps that round nothing."""
     made = {v: op for op in graph.ops for v in op.results}
     origins: dict[Value, frozenset[Value]] = {}
 

@@ -1,4 +1,5 @@
-"""Division of programs that are too large to be searched at once, where little is passed on.
+"""Division of programs that are too large to be searched at once, at places where little data is
+passed on.
 
 The time of a search grows faster than the program. So a program of many layers is cut into runs of
 consecutive ops such that the tensors between them are as small as possible: usually the activations
@@ -18,23 +19,23 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Source, Value, View
 
 _INTEGERS = 1 << 40
-"""The bytes that a tensor of integers counts for, besides its own, if it is passed on."""
+"""The additional bytes that a tensor of integers counts for if it is passed on."""
 _KERNEL, _BEGINNING = 1 << 23, 10
-"""The bytes that a cut counts for, besides those that are passed on, if the run behind it begins
-with functions of more than ``FEW_ROWS`` rows that the run before could compute, such as their norm;
-and the ops at the beginning that count. The kernel that makes the rows can compute these as well,
-and another kernel takes as long as memory needs for that many bytes. Fewer rows are normalised
-where they are multiplied."""
+"""The additional bytes that a cut counts for if the run after it begins with functions of more than
+``FEW_ROWS`` rows that the run before it could compute, such as their norm; and the ops at the
+beginning that count. The kernel that makes the rows can compute these as well, and another kernel
+takes as long as memory needs for that many bytes. Fewer rows are normalised where they are
+multiplied."""
 LARGEST = 43
 """The most primitive ops, not counting views, of a part that is searched as one."""
 REMAINDER = 0.25
 """A run that is not heavier than this share of the largest one is merged into a neighbour, which
-may then be heavier by as much: a few ops by themselves could not form one kernel with the ops that
-they read from."""
+may then be heavier by as much: a few separate ops could not form one kernel with the ops whose
+results they read."""
 
 
 def weight(op: Op) -> int:
-    """Return the number of primitive ops that an op stands for; views and numbers do not count."""
+    """Return the number of primitive ops in an op; views and numbers do not count."""
     alone = KernelGraph("op", tuple(dict.fromkeys(op.operands)), (op,), op.results)
     return sum(bool(x.operands) and not isinstance(x, View) for x in decompose(alone).ops)
 
@@ -66,7 +67,7 @@ def divide(
             if total > largest and end > start + 1:
                 break
             bytes_after, runs, squares, _ = best[end]
-            wide = handed[end] ** 2  # rather two narrow cuts than a wide one
+            wide = handed[end] ** 2  # two narrow cuts are better than a wide one
             options.append((wide + bytes_after, runs + 1, squares + total**2, end))
         best[start] = min(options)
     found: list[list[Op]] = []
@@ -115,7 +116,7 @@ def _handed_over(
 ) -> list[int]:
     """Return, for each place, the bytes that ops before it compute or read and ops after it read
     (again). Bytes of ``stored`` values need not be written for that, and count half. Numbers are
-    not handed over: each run has its own."""
+    not passed on: each run has its own."""
     written = set(map(root, stored))
     first: dict[Value, int] = {}
     last: dict[Value, int] = {}
@@ -139,10 +140,10 @@ def _handed_over(
 
 
 def _in_functions_of_rows(ops: Sequence[Op], root: Callable[[Value], Value]) -> set[int]:
-    """Return the places behind which ops begin to change elements of several rows, or to sum them,
-    that could do so before."""
+    """Return the places after which ops begin to change elements of several rows, or to sum them,
+    although the run before could do this."""
     found: set[int] = set()
-    ready: dict[Value, int] = {}  # of values, the place from which on they could be computed
+    ready: dict[Value, int] = {}  # the place from which on each value could be computed
     for i, op in enumerate(ops):
         read = [ready[v] for v in map(root, op.operands) if v in ready]
         adds = isinstance(op, Contraction) and len(op.operands) == 1 and op.sums

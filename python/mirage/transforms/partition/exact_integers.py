@@ -10,9 +10,9 @@ program can check before a kernel looks it up (:mod:`mirage.transforms.partition
 All other ops on integers are exact arithmetic in 64 bits, if they compute element by element
 (:mod:`mirage.transforms.partition.integer_regions`) or are totals, such as a sum of token ids
 (:mod:`mirage.semantics.integer_totals`), and calls otherwise.
-So are conversions that may change a number: to integers from floats that are not known to be whole,
-or to narrower integers. And so are ops whose result may leave its type (`i * i` of bytes): it wraps
-around, which f32 does not.
+Conversions that may change a number (to integers from floats that are not known to be whole, or to
+narrower integers) are calls as well, and so are ops whose result may leave its type (`i * i` of
+bytes): it wraps around, which f32 does not.
 
 Some ops work in kernels for any integer. One is comparing it with a number whose range is known
 (`arange(n) <= position`) and below 2^24. Rounding to f32 keeps the order of integers, is exact up
@@ -49,7 +49,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms.partition.beside_totals import beside_totals
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.integer_regions import Regions, regions_of
-from mirage.transforms.partition.integers_in_parts import compared_in_parts
+from mirage.transforms.partition.integers_in_parts import compared_in_parts, largest_magnitude
 from mirage.transforms.partition.moved_terms import with_moved_terms
 
 
@@ -95,7 +95,7 @@ def _with_calls(
     graph: KernelGraph, called: set[Op], regions: Regions, totals: Mapping[Op, IntegerTotal]
 ) -> tuple[Op, ...]:
     """Return the ops with calls in place of some of them, and formulas in place of others. Kernels
-    have numbers of their own: they read none that PyTorch makes."""
+    have their own numbers and read none that PyTorch makes."""
     in_kernels = {
         op for op in graph.ops if op not in called and not isinstance(op, Boundary | Structure)
     }
@@ -122,7 +122,7 @@ def _with_calls(
 
 
 def _rows_of_tables(graph: KernelGraph) -> dict[Value, list[NamedRows]]:
-    """Return what each index names rows of."""
+    """Return the tables whose rows each index names."""
     rows: dict[Value, list[NamedRows]] = {}
     for op in graph.ops:
         for named in op.named_indices:
@@ -145,7 +145,7 @@ def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelG
     def stated(op: Op) -> Op:
         if not (isinstance(op, Elementwise) and op.cuts) or may_wrap(op, ranges):
             return op
-        if _size(op.operands[0], ranges) > MAX_POSITIONS:
+        if largest_magnitude(op.operands[0], ranges) > MAX_POSITIONS:
             return op
         build = Builder()
         build.cast(op.operands[0], op.result.dtype, whole=True)
@@ -155,10 +155,6 @@ def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelG
     return graph if ops == graph.ops else replace(graph, ops=ops)
 
 
-def _size(value: Value, ranges: dict[Value, Range]) -> float:
-    return max(abs(end) for end in ranges[value])
-
-
 def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     """Return whether kernels compute an op on integers."""
     if op.cut_at is not None or (isinstance(op, Elementwise) and op.cuts):
@@ -166,13 +162,13 @@ def _in_kernels(op: Op, ranges: dict[Value, Range]) -> bool:
     if not isinstance(op, View | Elementwise | Source | Contraction | Cumulation):
         return False
     integers = [v for v in (*op.operands, *op.results) if v.dtype.is_integer]
-    small = [_size(v, ranges) for v in integers]
+    small = [largest_magnitude(v, ranges) for v in integers]
     if isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
         return True  # those of large ones that kernels read are compared, or become floats
     compared = all(v.dtype.is_integer for v in op.operands)
     fn = getattr(op, "fn", None)
     if compared and fn in (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE):
         return min(small[:2]) < MAX_POSITIONS
-    if fn is BinaryFn.KEEP:  # so are those that are chosen
+    if fn is BinaryFn.KEEP:  # the same holds for chosen ones
         return True
     return not may_wrap(op, ranges) and all(end <= MAX_POSITIONS for end in small)

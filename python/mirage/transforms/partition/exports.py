@@ -42,7 +42,7 @@ class _Exports:
         self.kept = exported - self.handed
         self.ops: list[Op] = []
         self.own: dict[Value, Value] = {}  # the values that kernels read instead of exported ones
-        self.given: dict[Value, Value] = {}  # results of calls, by the value that they are
+        self.given: dict[Value, Value] = {}  # results of calls, by the exported value
 
     def run(self) -> KernelGraph:
         if not self.handed:

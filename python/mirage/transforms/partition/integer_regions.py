@@ -1,10 +1,10 @@
 """Ops on integers that f32 does not hold, together as formulas of exact arithmetic.
 
-What kernels cannot compute as f32, they can compute with integers of 64 bits
-(:mod:`mirage.semantics.integers`), element by element. Ops that follow each other become one
-formula, with the views between them: the formula says along which dimensions its operands lie. Each
-value that something else reads has a formula of its own, which computes again what several have in
-common. What has no formula stays a call of PyTorch, but for totals.
+Kernels can compute them with integers of 64 bits instead (:mod:`mirage.semantics.integers`),
+element by element. Ops that follow each other become one formula, with the views between them: the
+formula says along which dimensions its operands lie. Each value that something else reads has its
+own formula; common parts of several formulas are computed several times. Ops without a formula,
+other than totals, stay calls of PyTorch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
-from mirage.transforms.partition.formula_writer import FormulaWriter, named_function
+from mirage.transforms.formula_writer import FormulaWriter, named_function
 
 BIT_CALLS = {
     **{
@@ -72,8 +72,8 @@ class _Finder:
         self.moves = self.views | {op for op in self.exact if op.joined_along is not None}
 
     def _is_followed(self, op: View) -> bool:
-        """Return whether formulas pick the elements of a view from what it views; otherwise they
-        load it."""
+        """Return whether formulas pick the elements of a view from its operand; otherwise they load
+        the view."""
         if places(op) is not None or not op.result.dtype.is_integer:
             return places(op) is not None
         return op.cut_at is not None or (op.renames and self._is_computed(op.operands[0]))

@@ -51,14 +51,17 @@ def compared_in_parts(graph: KernelGraph, ranges: Mapping[Value, Range]) -> Kern
 def _is_of_large(op: Op, ranges: Mapping[Value, Range]) -> bool:
     if op.function not in (BinaryFn.EQ, BinaryFn.NE):
         return False
-    if not all(v.dtype.is_integer and _size(v, ranges) >= MAX_POSITIONS for v in op.operands):
+    if not all(
+        v.dtype.is_integer and largest_magnitude(v, ranges) >= MAX_POSITIONS for v in op.operands
+    ):
         return False
     if len({v.dtype for v in op.operands}) > 1:
         return False
     return all(LARGER * v.type.size <= op.result.type.size for v in op.operands)
 
 
-def _size(value: Value, ranges: Mapping[Value, Range]) -> float:
+def largest_magnitude(value: Value, ranges: Mapping[Value, Range]) -> float:
+    """Return the largest magnitude of a value's elements."""
     return max(abs(end) for end in ranges[value])
 
 

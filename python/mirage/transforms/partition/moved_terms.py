@@ -9,7 +9,7 @@ input, which bound the steps of a loop.
 
 Integers of 64 bits are taken for numbers here: a sum that leaves its type, and wraps around in
 PyTorch, is larger (or less) than every number with which it is compared. Sums of narrower types,
-whose ends a program may reach, stay as they are.
+whose ends a program may reach, do not change.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def with_moved_terms(graph: KernelGraph, ranges: Mapping[Value, Range]) -> Kerne
 
 @dataclass(frozen=True)
 class _Comparison:
-    """``large fn small``, or ``small fn large`` if ``swapped``; only of ``small`` the range is
+    """``large fn small``, or ``small fn large`` if ``swapped``; only the range of ``small`` is
     known."""
 
     fn: BinaryFn
@@ -77,7 +77,8 @@ class _Solver:
         return self.build.binary(c.fn, *((c.small, c.large) if c.swapped else (c.large, c.small)))
 
     def _of_sum(self, c: _Comparison) -> Value | None:
-        """Return the comparison of what ``large`` is computed from; None if there is no such."""
+        """Return the comparison of the value from which ``large`` is computed; None if there is
+        none."""
         found = self._computed(c.large)
         if found is None:
             return None
@@ -106,7 +107,8 @@ class _Solver:
         least = self._combined(BinaryFn.MUL, c.small, number)
         if least is None:
             return None
-        after = self._combined(BinaryFn.ADD, least, number)  # the least with a larger quotient
+        # the least number with a larger quotient
+        after = self._combined(BinaryFn.ADD, least, number)
         if after is None:
             return None
         at_least = _Comparison(BinaryFn.LE, x, least, True)
@@ -154,7 +156,7 @@ class _Solver:
         return found
 
     def _known(self, value: Value, like: Value) -> Value:
-        """Note the last op's result, which has the range of another value."""
+        """Record the last op's result, which has the range of another value."""
         self.ranges[value], self.made[value] = self.ranges[like], self.build.ops[-1]
         return value
 

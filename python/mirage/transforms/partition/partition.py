@@ -217,9 +217,9 @@ class _Cutter:
 
     def _read_later(self, ends: Container[Op]) -> set[Op]:
         """Return the functions that give truth values, or other integers, to later levels: those
-        compute them again, which takes less time than to write and read them. So do functions that
-        give nothing to their own level and read little that is not in memory, and joins that
-        later products sum over."""
+        compute them again, which takes less time than to write and read them. The same holds for
+        functions that give nothing to their own level and read little that is not in memory, and
+        for joins over which later products sum."""
         found: set[Op] = set()
         read: dict[Value, tuple[int, int]] = {}  # the levels that read a value: the first, the last
         own = {op: level for level, ops in self.levels.items() for op in ops}
@@ -248,8 +248,8 @@ class _Cutter:
         return found
 
     def _reads_little(self, op: Op) -> bool:
-        """Return whether what a function reads beside inputs and results of calls takes fewer bytes
-        than its result."""
+        """Return whether the operands of a function, other than inputs and results of calls, take
+        fewer bytes than its result."""
         made = 0
         for v in op.operands:
             root = self.definitions.get(self._root(v))
@@ -262,7 +262,7 @@ class _Cutter:
         return not isinstance(op, Boundary) and op.result in self.exported
 
     def _part(self, computed: list[Op], number: int) -> KernelGraph:
-        own: dict[Value, Value] = {}  # this part's own of what is carried along
+        own: dict[Value, Value] = {}  # this part's own copies of the carried ops
         inside = {v for op in computed for v in op.results}
         ops: list[Op] = []
 
@@ -303,7 +303,7 @@ class _Cutter:
         found: dict[Value, list[Op]] = {}
         for op in self.graph.ops:
             if isinstance(op, Boundary):
-                for v in op.operands:  # as they are: what leaves as a view is computed
+                for v in op.operands:  # unchanged: a view that leaves the part is computed
                     found.setdefault(v, []).append(op)
                 continue
             if op in self.carried and not self._leaves(op):
@@ -314,6 +314,6 @@ class _Cutter:
                 source = self.definitions.get(value)
                 if source is None or source not in self.carried:
                     found.setdefault(value, []).append(op)
-                else:  # also where that one is a view that leaves a part
+                else:  # also if that one is a view that leaves a part
                     pending.extend(source.operands)
         return found

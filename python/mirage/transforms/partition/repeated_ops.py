@@ -1,8 +1,8 @@
 """Results that a program computes twice: its compiler merges equal kernels, so that two outputs
 would be one tensor.
 
-An op that repeats an earlier one is left out, and its readers read the earlier result. Where the
-program returns both, PyTorch makes the second one, as a copy: the two may not share memory.
+An op that repeats an earlier one is left out, and its readers read the earlier result. If the
+program returns both, PyTorch makes the second one as a copy: the two may not share memory.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def without_repeated_ops(graph: KernelGraph) -> KernelGraph:
     if not repeats:
         return graph
     returned = _returned(graph)
-    names: dict[Value, Value] = {}  # results that are returned as one of their repeats only
+    names: dict[Value, Value] = {}  # results that are returned only as one of their repeats
     copied: set[Value] = set()
     for value, first in repeats.items():
         if value in returned:
@@ -30,7 +30,7 @@ def without_repeated_ops(graph: KernelGraph) -> KernelGraph:
         if op.results and op.results[0] in repeats:
             ops += [_copy(repeats[v], v) for v in op.results if v in copied]
             continue
-        own = copied if isinstance(op, View) else ()  # a view of a copy, as the program returns it
+        own = copied if isinstance(op, View) else ()  # a view of a copy, like the program's result
         operands = tuple(v if v in own else repeats.get(v, v) for v in op.operands)
         ops.append(with_operands(op, operands))
     outputs = tuple(v if v in copied else repeats.get(v, v) for v in graph.outputs)
@@ -58,7 +58,7 @@ def _repeats(graph: KernelGraph) -> dict[Value, Value]:
 
 
 def _returned(graph: KernelGraph) -> set[Value]:
-    """Return the outputs, and the values that they are views of."""
+    """Return the outputs, and the values of which they are views."""
     found = set(graph.outputs)
     for op in reversed(graph.ops):
         if isinstance(op, View) and op.result in found:

@@ -1,9 +1,9 @@
-"""Parts of looked-up rows, where a program cuts what it computes of whole rows.
+"""Parts of looked-up rows, if a program cuts the values that it computes from whole rows.
 
 Experts often have one matrix for two projections, ``gate, up = (x @ weights[expert]).chunk(2)``. A
 kernel that multiplies by both parts at once passes on their product with each other, instead of
-twice as many elements that its readers have to combine. So each part is looked up by itself, as the
-rows of a part of the table, which is an address in it.
+twice as many elements that its readers have to combine. So each part is looked up separately, as
+the rows of a part of the table, which is an address in it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _multiplications(graph: KernelGraph) -> int:
 
 
 class _Cutter:
-    """Computes the slices of a value from slices of what it is made of, down to lookups."""
+    """Computes the slices of a value from slices of its operands, down to lookups."""
 
     def __init__(self, graph: KernelGraph, source: Value) -> None:
         self.graph, self.source = graph, source
@@ -55,7 +55,7 @@ class _Cutter:
 
     def run(self) -> KernelGraph | None:
         """Return the graph with these slices computed from parts of rows; None if the value is
-        needed as a whole or if its slices are not made of such parts."""
+        needed as a whole or if its slices cannot be computed from such parts."""
         graph = self.graph
         readers = [op for op in graph.ops if self.source in op.operands]
         if self.source in graph.outputs or any(op.cut_at is None for op in readers):

@@ -1,4 +1,4 @@
-"""Joins that need not be written, because products sum over what they join.
+"""Joins that need not be written, because products sum over the joined dimension.
 
 ``[x y] [w; v]`` is ``x w + y v``. If a query of two parts is joined before a call and multiplied
 after it, the parts are handed over and the join goes to the part of the product, in which it
@@ -13,9 +13,9 @@ from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, R
 
 
 def summed_joins(graph: KernelGraph) -> set[Op]:
-    """Return the joins that are read by products alone, each of which sums over the joined
-    dimension and has a join of equally long parts as its other factor. Transposes and
-    conversions may lie between."""
+    """Return the joins that only products read, each of which sums over the joined dimension and
+    has a join of equally long parts as its other factor. Transposes and conversions may be in
+    between."""
     makers = {v: op for op in graph.ops for v in op.results}
     readers: dict[Value, list[Op]] = {}
     for op in graph.ops:
@@ -24,7 +24,7 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
     outputs = set(graph.outputs)
 
     def lengths(value: Value, dim: int) -> tuple[int, ...]:
-        """Return the lengths of the parts that a dimension is joined of; none if it is not."""
+        """Return the lengths of the parts of a joined dimension; none if it is not joined."""
         op = makers.get(value)
         while (dims := _same_dims(op)) is not None:
             assert op is not None
@@ -34,8 +34,7 @@ def summed_joins(graph: KernelGraph) -> set[Op]:
         return tuple(v.shape[dim] for v in op.operands) if op is not None and joined else ()
 
     def ends(value: Value, dim: int) -> Iterator[tuple[Op, Value, int]]:
-        """Yield the readers of a value that do more than that, and which dimension of which
-        operand they read."""
+        """Yield the other readers of a value, and which dimension of which operand they read."""
         if value in outputs:
             yield from ((op, value, -1) for op in graph.ops if value in op.results)
         for op in readers.get(value, ()):

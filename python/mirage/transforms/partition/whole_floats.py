@@ -34,8 +34,8 @@ from mirage.semantics.ugraph import (
 FEW = 16
 """The most rows of a table, and of a lookup in it, that are compared with each other."""
 FEW_ELEMENTS = 1 << 16
-"""The most elements that are added up for all rows of a lookup together: of a larger table (the
-weights of experts), only what is looked up is read."""
+"""The most elements that are added up for all rows of a lookup together: from a larger table (the
+weights of experts), only the looked-up rows are read."""
 INTEGERS = (DType.I32, DType.I64)
 """The types in which small numbers do not wrap around."""
 SAME = {
@@ -81,7 +81,7 @@ class _Floats:
         self.definitions = {v: op for op in graph.ops for v in op.results}
         self.build = Builder()
         self.floats: dict[Value, Value] = {}  # in f32, by the integer
-        self.names: dict[Value, Value] = {}  # what is computed of them: truth values, floats
+        self.names: dict[Value, Value] = {}  # values computed from them: truth values, floats
         self.integers: dict[Value, Value] = {}  # the same in their own type
         self.written: set[Value] = set()  # integers that are converted
 
@@ -98,8 +98,8 @@ class _Floats:
         return KernelGraph(self.graph.name, self.graph.inputs, ops, self.graph.outputs)
 
     def _with_results(self) -> tuple[Op, ...]:
-        """Return the ops such that results of the program are the values that they were: what takes
-        the place of one gets its name, unless that is a value of the program itself."""
+        """Return the ops such that the program has its original result values: a replacement gets
+        the name of the result, unless it is itself a value of the program."""
         given = set(self.graph.inputs).union(self.definitions)
         renamed: dict[Value, Value] = {}
         for value in dict.fromkeys(self.graph.outputs):

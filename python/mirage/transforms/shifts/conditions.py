@@ -26,7 +26,7 @@ class Conditions:
             check()
 
     def note(self, check: Callable[[], None]) -> None:
-        """Note a condition of another kind: ``check`` raises if it fails."""
+        """Record a condition of another kind: ``check`` raises if it fails."""
         self._checks.append(check)
 
     def constant(self, s: Shift, dim: int, reason: str) -> None:

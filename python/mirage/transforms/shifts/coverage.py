@@ -3,7 +3,7 @@
 A later launch that computes the same exponentials again may use a stored maximum if it covers all
 elements. Along some axes of the argument, the stored tensor has one maximum for each index. Over
 the other axes the maximum is taken: in the tile, over the steps of loops, or over the parts that
-other elements of the stored tensor stand for. The maximum over all of these covers everything.
+correspond to other elements of the stored tensor. The maximum over all of these covers everything.
 """
 
 from __future__ import annotations

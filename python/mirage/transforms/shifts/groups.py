@@ -7,8 +7,8 @@ shifts, ``a exp(m - M) + b exp(n - M)``, and the sum carries ``M``. Sums of the 
 in whatever order they are added, get the same ``M``: it cancels between numerator and denominator.
 
 ``M`` is no larger than it must be: it exists where the sums meet, once in each loop (where it runs
-along, if the loop accumulates the sum), and what is computed from one of the exponentials alone
-keeps the maximum of its own.
+along, if the loop accumulates the sum), and values that are computed from only one of the
+exponentials keep that one's maximum.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Groups:
 
     @staticmethod
     def _leaves(s: Shift) -> dict[Shift, Align]:
-        """Return the shifts that a merged shift is the maximum of, if it is nothing else."""
+        """Return the shifts of which a merged shift is the maximum, if it is nothing else."""
         if s.leaves and not s.constant and not s.powers:
             return dict(s.leaves)
         return {s: tuple(range(len(s.shape)))}

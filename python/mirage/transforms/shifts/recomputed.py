@@ -1,9 +1,9 @@
 """Exponentials that are computed again use the maximum of the first time.
 
 A softmax in two passes sums ``exp(x)`` in one loop and computes ``exp(x)`` again in the next one,
-or in another kernel, to divide it by the sum. If each pass took a maximum of its own, the factors
-would not cancel. But they are the same exponentials, and the maximum over the first pass also
-bounds them in the second pass: it covers all of their elements.
+or in another kernel, to divide it by the sum. If each pass took its own maximum, the factors would
+not cancel. But they are the same exponentials, and the maximum over the first pass also bounds them
+in the second pass: it covers all of their elements.
 
 Which maxima are legal is a matter of algebra and does not depend on this (any ``m`` is legal if the
 results are of degree 0). That the maximum is large enough follows from the expressions of the
@@ -68,7 +68,7 @@ class Recomputed:
         self.extents = extents
         self.loading = loading
         self.sharing = sharing
-        self.outside: dict[Shift, Shift] = {}  # what a shift is after its loop
+        self.outside: dict[Shift, Shift] = {}  # the shift that replaces a shift after its loop
         self.firsts: dict[Shift, First] = {}
 
     def add(self, exp: Unary, shift: Shift, loops: Sequence[Loop]) -> None:
@@ -102,7 +102,7 @@ class Recomputed:
         """
         finished = frozenset(loop.axis.name for loop in first.loops if loop not in loops)
         shift = first.shift
-        covered: set[int] = set()  # axes along which the maximum is over other elements too
+        covered: set[int] = set()  # axes along which the maximum also covers other elements
         for axis, (then, now) in enumerate(zip(first.argument.cuts, argument.cuts, strict=True)):
             if then == now and finished.isdisjoint(then.axes):
                 continue
@@ -146,6 +146,6 @@ class Recomputed:
         return None
 
     def _sources(self, shift: Shift) -> list[Shift]:
-        """Return the shift and all shifts that it is the maximum of."""
+        """Return the shift and all shifts of which it is the maximum."""
         inner = () if shift.inner is None else (shift.inner,)
         return [shift, *(s for part in (*inner, *shift.leaves) for s in self._sources(part))]

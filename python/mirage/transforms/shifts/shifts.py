@@ -38,7 +38,7 @@ class TensorShift:
 class Origin(enum.Enum):
     """Where a shift inside a launch starts."""
 
-    EXP = "exp"  # at an exponential; what is shifted by is a maximum over its argument
+    EXP = "exp"  # at an exponential; the shift is a maximum over its argument
     LOADED = "loaded"  # at the load of a tensor that carries a TensorShift
     LOOPED = "looped"  # at the end of a loop that rescaled its accumulators
     MERGED = "merged"  # where values that carry different shifts are added
@@ -54,7 +54,7 @@ class Shift:
     """
 
     origin: Origin
-    tile: tuple[int, ...]  # EXP, LOADED: the shape of what the maximum is taken over
+    tile: tuple[int, ...]  # EXP, LOADED: the shape of the tensor over which the maximum is taken
     exps: frozenset[Unary]
     loop: Loop | None
     axes: frozenset[str]  # grid and loop axes that the shift may vary with
@@ -109,8 +109,8 @@ class Shift:
         return not fixed or self.running or bool(self.reduced)
 
     def partial(self, dim: int) -> bool:
-        """Return whether a value that is aligned with ``dim`` contains only a part of what the
-        maximum covers, so that it may vanish relative to it."""
+        """Return whether a value that is aligned with ``dim`` contains only a part of the elements
+        that the maximum covers, so that it may vanish relative to it."""
         if dim in self.constant and self.shape[dim] > 1:
             return True
         if self.inner is not None:

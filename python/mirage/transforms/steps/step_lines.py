@@ -1,5 +1,5 @@
 """Lines that bound the steps of loops: ``floor((slope * i + constant) / divisor)``, where ``i`` is
-the number of a tile or of the group of tiles in which it lies.
+the number of a tile or of its group of tiles.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def tightest_line(
     bounds: Array, exists: Array, low: int, high: int, tile: int, *, upper: bool
 ) -> Line:
     """``(slope, constant, divisor)`` of the tightest ``floor((slope * i + constant) / divisor)``
-    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high`` all
-    numbers are alike."""
+    that is nowhere below ``bounds`` (``upper``) or nowhere above; beyond ``low`` and ``high``
+    numbers need not be distinguished."""
     at = np.flatnonzero(exists)
     if not len(at):
         return 0, (low if upper else high), 1
@@ -60,7 +60,7 @@ def tightest_line(
                 constant = int((divisor * wanted + divisor - 1 - slope * at).min())
             values = np.clip((slope * at + constant) // divisor, low, high)
             excess = int(np.abs(values - wanted).sum())
-            rank = excess, divisor // gcd(divisor, slope)  # of equal ones the simplest
+            rank = excess, divisor // gcd(divisor, slope)  # the simplest of equal ones
             if best is None or rank < best[0]:
                 best = rank, (slope, constant, divisor)
     assert best is not None

@@ -51,8 +51,8 @@ class Impossible(NoProof):
 
 class Cases(Floors):
     """The domain described in the module's docstring. ``signed`` are sums and their signs (-1, 0 or
-    1); ``truths`` the symbols that are 0 or 1, ``positive`` and
-    ``not_negative`` others of which this is known."""
+    1), ``truths`` the symbols that are 0 or 1, ``positive`` and ``not_negative`` other symbols with
+    known signs."""
 
     def __init__(self, *, most_work: int) -> None:
         super().__init__(most_work=most_work)
@@ -90,8 +90,8 @@ class Cases(Floors):
         return self._decided(a) if cleared is a else self._sign_of_sum(cleared)
 
     def _without_divisors(self, a: Sum) -> Sum:
-        """Return a sum times its divisors that are not negative: as they are not zero either, its
-        sign stays the same."""
+        """Return a sum times its divisors that are not negative: since they are not zero either,
+        the sign stays the same."""
         powers: dict[int, int] = {}
         for _, monomial in a:
             for symbol, power in self._monomials[monomial]:
@@ -184,7 +184,7 @@ class Cases(Floors):
         return self.mul(a, element_of(-1)) if sign < 0 else a
 
     def _as_truth(self, a: Element) -> Element:
-        """Return an element that is read as a truth value: 0 or 1."""
+        """Return an element as a truth value: 0 or 1."""
         if number_of(a) is not None or not isinstance(a, Ratio):
             return a
         return element_of(int(self.sign(a) != 0))
@@ -237,7 +237,7 @@ class Cases(Floors):
             return super().reduce(fn, x, dims, dtype)
         return pairwise_maxima(self, x, dims, dtype)
 
-    # ---- what is equal to zero -------------------------------------------------------------------
+    # ---- sums that are zero ----------------------------------------------------------------------
 
     def solved(self, a: Sum, own: Collection[int]) -> tuple[int, Ratio] | None:
         """Solve "the sum is zero" for a symbol among ``own`` (the symbols of inputs). Return the

@@ -8,7 +8,8 @@ Source of the method: Wu et al., OSDI'25, section 5; Li & Wu, ITCS'26.
 
 Functions outside the algebra (``sqrt``, ``sigmoid``, ...) are keyed random functions of the first
 residue. ``max`` takes the argument that comes last in a random total order of the residues:
-associative, commutative and idempotent, as the maximum is, and blind to everything else about it.
+this is associative, commutative and idempotent, like the maximum, and has none of its other
+properties.
 
 Optionally ``log`` is the inverse of ``exp``: the discrete logarithm modulo ``p``, a residue modulo
 ``q``, additive on all products. The first residue is not known then: its plane is NaN throughout,
@@ -39,10 +40,10 @@ _MAX_TERMS = 1 << 13  # terms of 2^25 * 2^13 each that sum up to less than 2^52
 _STEP = 1 << 12
 _KEYED = ("order", *UnaryFn, *BinaryFn, *product(DType, DType), *UNKNOWN)
 _PLACES: dict[object, int] = {key: i for i, key in enumerate(product(_KEYED, (0, 1)))}
-"""The places of the keys of random functions, by what is keyed and the number of the plane. They
-must not depend on the order in which programs use them."""
-_FEW = 256  # elements of which a division takes less time than the calls that do without one
-_GIANTS = 16  # so many times as many baby steps in a discrete logarithm
+"""The places of the keys of random functions, by the name of the function and the number of the
+plane. They must not depend on the order in which programs use them."""
+_FEW = 256  # the number of elements up to which a division is faster than the calls that avoid one
+_GIANTS = 16  # the factor on the number of baby steps in a discrete logarithm
 
 
 class Modulus:
@@ -71,7 +72,7 @@ class Modulus:
     def add(self, a: Array, b: Array) -> Array:
         """Return the sum of two arrays of residues."""
         r = np.asarray(a + b)
-        r -= self.m * (r >= self.m)  # with a mask that is often true this takes three times as long
+        r -= self.m * (r >= self.m)  # a mask that is often true would take three times as long
         return r
 
     def sub(self, a: Array, b: Array) -> Array:

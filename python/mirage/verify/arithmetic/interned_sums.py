@@ -14,7 +14,7 @@ from mirage.verify.arithmetic.logarithms import Number, Powers, Sum, Term
 
 _MAX_TERMS = 60_000
 MOST_WORK = 40 * _MAX_TERMS  # products of terms
-LITTLE_WORK = 200_000  # of attempts that others can follow
+LITTLE_WORK = 200_000  # for attempts that other attempts can follow
 _SHORT = 8  # terms of sums that are written out in any product
 _COPIED = 8  # terms that are copied in the time of a product
 ONE: Term = (0, 0)
@@ -52,7 +52,8 @@ class InternedSums:
         return {(0, self._monomial(((symbol, 1),))): 1}
 
     def _function(self, key: object) -> Sum:
-        """Return the value of an uninterpreted function, of which only ``key`` is known."""
+        """Return the symbol for the value of an uninterpreted function, which is identified by
+        ``key``."""
         name = ("f", self._arguments.setdefault(key, len(self._arguments)))
         value = self._variable(name)
         self._functions.add(self._symbols[name])

@@ -4,7 +4,7 @@ tensors that a program holds.
 A function of known numbers is the resulting number, if that is rational; a choice by a known number
 is one of the two alternatives; a row that is looked up at a known place is that row.
 :mod:`mirage.verify.arithmetic.truth_values` and :mod:`mirage.verify.arithmetic.table_rows` handle
-what is known of the other elements.
+what is known about the other elements.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class KnownNumbers(TableRows):
     """The domain described in the module's docstring."""
 
     def held(self, values: Array) -> Planes:
-        """Make a tensor of known numbers. They are given in float64, and each is read as a constant
-        is: exactly, if it has at most the digits of f32."""
+        """Make a tensor of known numbers. They are given in float64, and each is read like a
+        constant: exactly, if it has at most the digits of an f32."""
 
         def element(x: float) -> Element:
             return element_of(read(x) if math.isfinite(x) else float(x))

@@ -3,8 +3,8 @@
 A sum is a linear form in its terms (symbols, products of symbols, exponentials). The terms are
 taken to be independent of each other, except that exponentials are positive. If the signs cannot
 occur for independent terms, they cannot occur for real numbers either; the converse is not claimed.
-What is zero is solved for one of its terms; Fourier-Motzkin elimination decides about the rest, one
-term at a time.
+A sum that is zero is solved for one of its terms; Fourier-Motzkin elimination decides about the
+rest, one term at a time.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _sum(one: _Whole, a: int, other: _Whole, b: int) -> _Whole:
 
 
 def _solved(form: _Whole, zero: _Whole, term: Term) -> _Whole:
-    """Return the form without the term, which is put as ``zero`` = 0 gives it."""
+    """Return the form without the term, which is eliminated by the equation ``zero`` = 0."""
     if term not in form:
         return form
     factor = zero[term]

@@ -28,7 +28,7 @@ class Primes:
 
 
 _FOUR_SUFFICE = 3_215_031_751
-"""The least composite number that the first four primes as bases take for a prime."""
+"""The least composite number that passes the test with the first four primes as bases."""
 
 
 def is_prime(n: int) -> bool:

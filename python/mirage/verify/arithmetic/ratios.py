@@ -49,7 +49,7 @@ class Ratios(InternedSums):
         self._reciprocals_as_symbols = reciprocals_as_symbols
         self._positives: set[int] = set()  # symbols that are positive numbers
         self._sets: dict[object, frozenset[object]] = {}
-        self._logarithms: dict[int, Ratio] = {}  # monomials, and the positive numbers they are of
+        self._logarithms: dict[int, Ratio] = {}  # the arguments of logarithms, by monomial
 
     def variable(self, name: object) -> Ratio:
         """Return the symbol with this name."""
@@ -88,8 +88,8 @@ class Ratios(InternedSums):
         return self._make(self._product(a.top, b.top), self._bottoms(a, b))
 
     def _multiple(self, a: Sum, b: Sum) -> Sum | None:
-        """:meth:`_factor` where terms are in the same order, as products with a single term leave
-        them."""
+        """:meth:`_factor` for terms in the same order; multiplication by a single term preserves
+        the order."""
         if a is b or a == b:
             return {ONE: 1}
         if len(a) != len(b):

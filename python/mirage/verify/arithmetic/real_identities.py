@@ -42,9 +42,9 @@ class RealNumbers(CancelledFactors, Symbolic):
         self._met: dict[object, int] = {}
         self._known: set[int] = set()  # symbols that are not negative
         self._signs: set[int] = set()
-        self._sign_of: dict[int, int] = {}  # of a symbol
+        self._sign_of: dict[int, int] = {}  # the symbol of the sign of a symbol
         self._roots: dict[int, Sum] = {}  # the radicand of each symbol that is a square root
-        self._squares: dict[int, Sum] = {}  # of roots and sines
+        self._squares: dict[int, Sum] = {}  # the squares of roots and sines
         self.has_waves = False  # whether there are sines or cosines
         super().__init__(most_work=most_work)
 
@@ -141,7 +141,7 @@ class RealNumbers(CancelledFactors, Symbolic):
                 tops = [self._product(top, once) for top in tops]
         return bool(negative) and tops[0] == tops[1]
 
-    # ---- what is known of signs ------------------------------------------------------------------
+    # ---- known signs -----------------------------------------------------------------------------
 
     def _odd(self, powers: Powers) -> list[int]:
         """Return the symbols of a monomial ``t`` that decide its sign; ``t`` times its sign has

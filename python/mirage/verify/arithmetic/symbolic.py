@@ -60,7 +60,7 @@ class Symbolic(Ratios, Domain):
         return (objects([Ratio({ONE: c} if c else {})], ()),)
 
     def read(self, number: Fraction) -> Ratio | None:
-        """Return the element to use for a constant instead of its value; None: its value."""
+        """Return the element that replaces a constant; None if its value is used."""
         return None
 
     def select(self, keep: Array, x: Planes, fill: float, dtype: DType) -> Planes:
@@ -128,7 +128,7 @@ class Symbolic(Ratios, Domain):
         def factor(b: Element, n: Element) -> Element:
             return Ratio({ONE: 1}) if self.same(b, n) else self._exp(self.add(b, self.negated(n)))
 
-        with np.errstate(invalid="ignore"):  # minus infinity less minus infinity
+        with np.errstate(invalid="ignore"):  # minus infinity minus minus infinity
             factors = as_array(np.frompyfunc(factor, 2, 1)(before[0], now[0]))
         return (as_array(self._mul(x[0], factors)),)
 

@@ -99,8 +99,8 @@ class TableRows(TruthValues):
         return result
 
     def _is_at(self, place: object, value: int) -> Ratio:
-        """Return the truth value of "the place has this value". (The largest value is the one that
-        the place has if it has no other.)"""
+        """Return the truth value of "the place has this value". (A place that has none of the other
+        values has the largest one.)"""
         found = self._symbol((_IS, place, value))
         self._truths.add(self._key(found))
         self._indicators[self._alone(found)] = place, value

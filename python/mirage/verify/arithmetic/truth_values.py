@@ -26,11 +26,11 @@ class TruthValues(Symbolic):
     def __init__(self, *, most_work: int, reciprocals_as_symbols: bool = False) -> None:
         super().__init__(most_work=most_work, reciprocals_as_symbols=reciprocals_as_symbols)
         self._whole: set[int] = set()  # symbols
-        self._kept: dict[object, tuple[object, Element]] = {}  # by the key of what keeps it
+        self._kept: dict[object, tuple[object, Element]] = {}  # by the key of the result
         self._truths: set[object] = set()  # keys of elements that are 0 or 1
         self._masks: dict[object, object] = {}  # the mask of each bias
-        self._quotients: dict[int, tuple[Ratio, int]] = {}  # which ones symbols are
-        self._odd: dict[object, Element] = {}  # what halves leave, by the halves
+        self._quotients: dict[int, tuple[Ratio, int]] = {}  # the quotient that a symbol is
+        self._odd: dict[object, Element] = {}  # remainders of halving, by the quotients
 
     def truth_values(self, name: int, shape: tuple[int, ...]) -> Planes:
         """Make a tensor of symbols that are 0 or 1."""
@@ -122,7 +122,7 @@ class TruthValues(Symbolic):
 
     def _any(self, x: Ratio, sign: int) -> Element | None:
         """Return the truth value of "one of several truth values is true", where ``x`` is ``sign``
-        times a weighted count of them; else None. A number in the count is always there."""
+        times a weighted count of them; else None. A number in the count always counts."""
         if any(c * sign <= 0 for c in x.top.values()):
             return None
         each = [Ratio({t: 1}) for t in x.top if t != ONE]
@@ -195,7 +195,7 @@ class TruthValues(Symbolic):
         self._truths.add(self._key(found))
         return found
 
-    # ---- what masks keep
+    # ---- masked values
 
     def _keep(self, condition: Element, x: Element) -> Element:
         """Return ``x`` where the condition is not zero, and zero elsewhere."""

@@ -1,7 +1,7 @@
 """Functions of which nothing is known except that equal arguments give equal results.
 
-What is proved of programs that contain them holds for all functions. No user's program has them:
-the verifier writes them where it reads an op as something more general.
+A proof about programs that contain them holds for all functions. Users' programs do not contain
+them: the verifier writes them in place of ops that it generalises.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mirage.semantics.ops.op import TensorType, UnknownOp, Value, called
 
 OF_EACH, OF_ALL = "of_each", "of_all"
 UNKNOWN = (OF_EACH, OF_ALL)
-"""The names of all of them."""
+"""The names of all unknown functions."""
 
 
 def unknown(b: Builder, name: str, x: Value) -> Value:

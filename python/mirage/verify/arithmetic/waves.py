@@ -45,7 +45,7 @@ class Waves(RealNumbers):
         difference = self._sum(forth, self._product(back, {UNIT: -1}))
         return Ratio(self._product(self._product(difference, self._i), {UNIT: -1}))
 
-    # ---- what is not known to be a real number
+    # ---- elements that may not be real numbers
 
     def _imaginary(self, a: Sum | None) -> bool:
         return a is not None and any(map(self._with_unit, a))

@@ -20,8 +20,8 @@ def each(jobs: Sequence[Callable[[], _T]], executor: Executor | None) -> Iterato
     """Yield the results of the jobs, in order. If workers die, this process runs the remaining
     jobs.
 
-    A single job also goes to a worker. Workers use one thread for products of matrices; these are
-    small here, and several threads would spend most of their time waiting for each other."""
+    A single job also goes to a worker. Workers use one thread for products of matrices; products
+    are small here, and several threads would spend most of their time waiting for each other."""
     done = 0
     if executor is not None and jobs:
         futures: list[Future[_T]] = []

@@ -40,8 +40,8 @@ class Result:
     large.
 
     ``failed`` says that there was such a situation, and ``rough`` is the op that caused it, if
-    known. ``cut`` says that the time ran out first. ``too_large`` says why nothing was measured, if
-    it would have been too much work."""
+    known. ``cut`` says that the time ran out first. ``too_large`` is the reason why nothing was
+    measured, if the work would have been too much."""
 
     errors: tuple[Errors, ...] = ()
     failed: bool = False

@@ -29,10 +29,10 @@ from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 
 PIECE_SECONDS = 10.0
-"""Processor time: a piece that takes longer is not shown."""
+"""The processor time for one piece; a piece that takes longer is not shown."""
 PIECE_SHARE = 0.5
-"""The limit as a share of the time that is left, so that what cannot be shown in time costs its own
-kernel only."""
+"""The limit as a share of the time that is left, so that a piece that cannot be shown in time costs
+only its own kernel."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _show_pieces(claims: Sequence[Claim], terms: Terms, executor: Executor | Non
             found = terms.ledger.get(piece.key)
             if found is None:
                 missing.setdefault(piece.key, piece)
-                return Shown(float("-inf"))  # if it is, this is all that is asked for
+                return Shown(float("-inf"))  # if it is shown, nothing else is needed
             return found
 
         rewritten: set[int] = set()

@@ -1,8 +1,8 @@
 """Where the digits of indices begin: the coarsest boundaries that all relations between dimensions
 and axes allow.
 
-Boundaries are added until no relation asks for more. They only become more, so their end does not
-depend on the order; a relation is looked at again only if one of its classes has changed.
+Boundaries are added until no relation requires more. None is ever removed, so the result does not
+depend on the order; a relation is examined again only if one of its classes has changed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ Sides = tuple[tuple[Slot, ...], tuple[Slot, ...]]
 
 
 class Conflict(Irregular):
-    """Two relations cut an index in incompatible ways. ``source`` is the one that was looked at."""
+    """Two relations cut an index in incompatible ways. ``source`` is the relation that was
+    examined."""
 
     def __init__(self, low: int, high: int, unit: int) -> None:
         super().__init__(f"cuts at multiples of {low} and of {high} in one dimension")
@@ -59,7 +60,7 @@ class Relation:
     _seen: int = -1
 
     def start(self, grain: int | None) -> None:
-        """Begin again, with another grain and classes whose boundaries are forgotten."""
+        """Begin again, with another grain, and drop the boundaries of these classes."""
         self.grain, self._seen = grain, -1
 
     def changes(self) -> bool:
@@ -101,7 +102,7 @@ class Relation:
 
 
 def settle(relations: Sequence[Relation]) -> None:
-    """Add the boundaries that the relations ask for. Raises :class:`Conflict`."""
+    """Add the boundaries that the relations require. Raises :class:`Conflict`."""
     at: Relation | None = None
     changed = True
     try:

@@ -76,7 +76,7 @@ class Structure:
             ((c.whole,), (c.part,)) for c in self._slots.cuts if c.offset == 0
         ]
         self._relations += self._heads
-        self._grains: dict[Sides | Cut, int] = {}  # of the relations that are severed
+        self._grains: dict[Sides | Cut, int] = {}  # the grains of the relations that are severed
         self._find_classes()
         related = [*map(self._related, self._relations)]
         while not self._solve(related, sever):
@@ -183,7 +183,7 @@ class Structure:
             return 1
         whole, grain = self._class(cut.whole).size, gcd(cut.offset, part)
         if whole > self._most_pinned * grain:
-            grain = cut.offset  # its last block may end early, as that of any dimension may
+            grain = cut.offset  # its last block may be cut short, like that of any dimension
         if whole > self._most_pinned * grain:
             raise Irregular(f"a slice of a dimension of {whole} starts at a multiple of {grain}")
         return grain

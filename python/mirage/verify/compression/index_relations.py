@@ -67,7 +67,7 @@ class Union:
 @dataclass(frozen=True)
 class Tiling:
     parts: tuple[Slot, ...]
-    whole: Slot | None  # None for a mask
+    whole: Slot | None  # None if it is a mask
     size: int
 
 
@@ -90,7 +90,7 @@ class Slots:
         self.joins: list[tuple[tuple[Slot, ...], tuple[Slot, ...]]] = []
         self.cuts: list[Cut] = []
         self.in_order: set[Slot] = set()  # loop axes whose sums depend on the order of the steps
-        self.last: set[Slot] = set()  # axes of which the last index stands out
+        self.last: set[Slot] = set()  # axes whose last index differs from the others
 
     def slot(self, value: Value, dim: int) -> Slot:
         """Return the slot of a dimension of a tensor or tile."""

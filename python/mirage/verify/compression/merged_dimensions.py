@@ -45,8 +45,8 @@ separate."""
 
 
 def merged(graphs: tuple[KernelGraph, ...]) -> tuple[KernelGraph, ...] | None:
-    """Merge such dimensions in all graphs alike (primitive ops only, same signature); None if there
-    are none. Raises :class:`Irregular`.
+    """Merge such dimensions in all graphs in the same way (primitive ops only, same signature);
+    None if there are none. Raises :class:`Irregular`.
     """
     sides = _Sides(graphs)
     if not sides.follows:
@@ -65,7 +65,7 @@ class _Sides:
 
     def __init__(self, graphs: Sequence[KernelGraph]) -> None:
         self._union = Union()
-        self._apart: set[Hashable] = set()  # dimensions that are to stay
+        self._apart: set[Hashable] = set()  # dimensions that stay separate
         for graph in graphs:
             for op in graph.ops:
                 self._op(op)
@@ -147,7 +147,7 @@ class _Sides:
             if not isinstance(op, _REWRITTEN):
                 self._stay(op)
         elif isinstance(op, Elementwise | Reduce):
-            # Of a reduction the dimensions that it leaves alone.
+            # The dimensions that a reduction keeps.
             for v in op.operands:
                 self._aligned(v, op.result)
         elif op.number is None:
@@ -253,7 +253,8 @@ class _Merger:
         (a, b), y = op.operands, op.result
         rank = len(y.shape)
         left = _aligned_shape(a.shape, groups, rank)
-        # What is merged with the rows is not in the other operand: it has size 1 there, if at all.
+        # The other operand does not have the dimensions merged with the rows, or has them with size
+        # 1.
         lead = tuple(g for g in groups if g[-1] < rank - 2)
         right = _aligned_shape(b.shape[:-2], lead, rank - 2)
         self._add(op, [left, (*right, *b.shape[-2:])], _grouped(y.shape, groups))

@@ -1,6 +1,6 @@
 """Ways to read two or more programs in common digits.
 
-The programs are taken as they are if their tiles, reshapes and slices are compatible. Otherwise
+The programs are used unchanged if their tiles, reshapes and slices are compatible. Otherwise
 adjacent dimensions that no op separates are merged
 (:mod:`mirage.verify.compression.merged_dimensions`), or dimensions that the programs merge are kept
 apart (:mod:`mirage.verify.compression.split_dimensions`). As a last resort, the digits that do not
@@ -23,7 +23,7 @@ from mirage.verify.compression.split_dimensions import split
 class Reading:
     """The programs that replace the given ones, and their digits.
 
-    ``at_hand``: the lengths of the digits say nothing about other sizes of the given programs.
+    ``at_hand`` says that the lengths of the digits hold only for the given sizes of the programs.
     """
 
     graphs: tuple[KernelGraph, ...]
@@ -44,7 +44,7 @@ def readings(graphs: tuple[KernelGraph, ...]) -> Iterator[Reading]:
         structure = _structure(programs, sever)
         if isinstance(structure, Irregular):
             first = first or structure
-        elif not sever or structure.severed:  # else it is one that was tried
+        elif not sever or structure.severed:  # otherwise it was tried already
             found = True
             yield Reading(programs, structure, sever)
     if first is not None and not found:

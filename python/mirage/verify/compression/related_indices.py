@@ -59,7 +59,7 @@ class Requirements:
 
     singles: Count = field(default_factory=Count)  # single indices of each digit
     bits: int = 64  # of the largest number that is a factor: a constant, or the weight of a cell
-    degree: int = 1  # of an output's numerator after clearing denominators
+    degree: int = 1  # degree of an output's numerator after clearing denominators
     argument_degree: int = 1  # the same for arguments of uninterpreted functions
     exponent_degree: int = 1  # of a difference of two exponents
 
@@ -116,7 +116,7 @@ class RelatedIndices:
 
     def _require(self, bound: Count, free: Count) -> None:
         for digit in {*bound, *free}:
-            # Without summed indices the bulk serves as one of the free ones.
+            # Without summed indices the bulk serves as one of the free indices.
             need = bound[digit] + free[digit] - (bound[digit] == 0)
             self.needs.singles[digit] = max(self.needs.singles[digit], need, 1)
 
@@ -260,7 +260,7 @@ class RelatedIndices:
             result = xs[0]
             for x in xs[1:]:
                 result = add(result, x)
-            # The same denominators, at other places.
+            # The same denominators at other places.
             return moved(result, ("moved", op.result), rearranged(op, result.varies))
         raise unknown(op, "how many indices a value depends on")
 
@@ -273,7 +273,7 @@ class RelatedIndices:
             return self._divided(TermBounds(), x, op.operands[0])
         free = self._free(op.operands[0])
         if algebra is Algebra.EXP:
-            # Where an exponential went in already, exp is uninterpreted as well: count it as both.
+            # An exponential of an exponential is uninterpreted: count it as both.
             self._exponents.append((x, free))
             if x.exps != (0, 0):
                 return self._uninterpreted(x, free)
@@ -281,7 +281,7 @@ class RelatedIndices:
         if self._signs and op.fn in (UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.LOG):
             # Arguments are compared up to a factor that is one of their terms.
             self._arguments.append((multiply(x, x), free))
-            if op.fn is not UnaryFn.LOG:  # it times a sign, a root whose square it is
+            if op.fn is not UnaryFn.LOG:  # its product with a sign, a root of it
                 return multiply(x, TermBounds(degree=(1, 0)))
         result = self._uninterpreted(x, free)
         if self._signs and op.fn in (UnaryFn.SIN, UnaryFn.COS):  # exponentials of i times x

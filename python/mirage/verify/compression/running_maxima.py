@@ -1,9 +1,10 @@
 """Whether the sums of a loop depend on the order of its steps through running maxima.
 
-In an online softmax they do not: each step adds a value with a factor ``exp(-m)``, ``m`` being the
-maximum so far, and the accumulator is rescaled to the maximum of the next step. What a step
-contributes in the end carries ``exp(-m_final)``, wherever the step stands. Any other use of a
-running maximum makes steps with equal data contribute differently, depending on what came before.
+In an online softmax they do not: each step adds a value with a factor ``exp(-m)``, where ``m`` is
+the maximum so far, and the accumulator is rescaled to the maximum of the next step. What a step
+contributes in the end carries ``exp(-m_final)``, whatever the position of the step. Any other use
+of a running maximum makes steps with equal data contribute differently, depending on what came
+before.
 """
 
 from __future__ import annotations
@@ -101,7 +102,8 @@ def _matters(loop: Loop, maxima: tuple[Value, ...]) -> bool:
         uses[op.result] = _use(op, uses, shape)
     for a in loop.accumulators:
         use = uses.get(a.value, _NONE)
-        # The last step stands alone, and the maximum of all running maxima is the last one.
+        # The last step differs from the others, and the maximum of all running maxima is the last
+        # one.
         if a.fn is AccumulateFn.LAST or (a.fn is AccumulateFn.MAX and isinstance(use, _Maximum)):
             continue
         if use != _Power(1 if a.rescale in maxima else 0):

@@ -10,7 +10,7 @@ computes on such inputs, real sizes, constants, masks and tails included; nothin
 and no constant needs to be recognised as a size.
 
 Loops run through the cells in the order of the indices: a bulk step adds its value times its
-weight. With a running maximum that is right too, since equal steps leave the maximum as it is.
+weight. This is also right with a running maximum, since equal steps do not change the maximum.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def even_cells(digit: Digit, count: int) -> Weights:
     """Divide each segment of a digit into at most ``count`` cells of about equal size.
 
     If there are at least four cells, two of them are single indices. Without them no value could
-    occur exactly once, such as a maximum, or the only term that is left of a softmax."""
+    occur exactly once, for example a maximum, or the only term of a softmax that a mask leaves."""
     if digit.pinned:
         return (1,) * digit.radix
     result: list[int] = []

@@ -1,8 +1,8 @@
-"""Dimensions that a program merges, kept apart as long as its ops allow it.
+"""Keeps dimensions that a program merges apart, as long as its ops allow it.
 
 Grouped queries are written as 2 heads x 100 tokens = 200 rows of a product. Kernels that cut the
 100 tokens into tiles of 16 have no common digits with 200, but the program can be written without
-it: rows and columns of a matrix product may as well be batches. Reshapes that merge dimensions move
+it: rows and columns of a matrix product may also be batches. Reshapes that merge dimensions move
 towards the outputs until they meet a reshape that separates the dimensions again. Inputs are given
 the dimensions in which one of the programs reads them, and outputs those that all programs keep.
 """
@@ -77,8 +77,8 @@ def _ends(sizes: Sequence[int]) -> list[int]:
 
 
 def _sizes_between(ends: set[int], size: int) -> tuple[int, ...]:
-    """Return the sizes of a dimension's parts, which begin at multiples of ``ends``; only its own
-    if these do not fit each other."""
+    """Return the sizes of a dimension's parts, which begin at multiples of ``ends``; only the
+    dimension's own size if these are incompatible."""
     bounds = sorted(ends | {1, size})
     if any(high % low for low, high in pairwise(bounds)):
         return (size,)
@@ -90,8 +90,8 @@ class _Splitter:
         self.graph = graph
         self.ops: list[Op] = []
         self.there: set[Value] = set()  # the values that the new program computes
-        self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # with its dimensions split
-        self.useful = False  # whether a product, sum or function is computed so
+        self.apart: dict[Value, tuple[_Cuts, Value]] = {}  # the values with their dimensions split
+        self.useful = False  # whether a product, sum or function is computed with split dimensions
         self.inputs = tuple(map(self._input, graph.inputs, inputs))
         self._run()
 
@@ -114,7 +114,7 @@ class _Splitter:
                 self.there.update(op.results)
 
     def result(self, cuts: Sequence[_Cuts]) -> KernelGraph:
-        """Return the program, with outputs whose dimensions are cut so."""
+        """Return the program, with the dimensions of its outputs split like this."""
         outputs: list[Value] = []
         for v, cut in zip(self.graph.outputs, cuts, strict=True):
             if _split(cut):
@@ -255,7 +255,7 @@ def _transpose(s: _Splitter, op: Transpose) -> bool:
 
 
 def _rule_of(op: Op) -> _Rule | None:
-    """None for ops that are computed as they are, of operands whose dimensions are merged."""
+    """None for ops that stay the same, on operands with merged dimensions."""
     match op:
         case Elementwise():
             return _elementwise

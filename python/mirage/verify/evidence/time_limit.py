@@ -62,14 +62,14 @@ def _timer(
             raise OutOfTime
 
     before = signal.signal(number, end)
-    # again and again: what is raised where objects are finalized is lost
+    # repeatedly: an exception that is raised while an object is finalized is lost
     around, _ = signal.setitimer(timer, seconds, _AGAIN)
     if 0.0 < around < seconds:
         signal.setitimer(timer, around, _AGAIN)
     try:
         yield
     except Exception as error:
-        # libraries answer with an error of their own where what they call raises
+        # libraries raise their own error if a function that they call raises
         if passed and not isinstance(error, OutOfTime):
             raise OutOfTime from error
         raise

@@ -1,11 +1,10 @@
 """Shares that are divided again: ``(e / s) / sum(e / s)`` is ``e / sum(e)``, if ``s`` is positive.
 
-The gates of experts, and probabilities of which a filter leaves the largest ones, are often divided
-by the sum of what is left. As long as the first divisor is there, the second one is another number
-than that of a program that masks the scores, and neither its sign nor the reference shows that it
-is not zero. Here the first divisor is moved out of masks, products and sums, and cancelled. This
-reads a program as the same function, defined at the same inputs, because the divisor is certainly
-positive.
+The gates of experts, and probabilities that a filter reduces to the largest ones, are often divided
+by the sum of the rest. As long as the first divisor remains, the second one differs from that of a
+program that masks the scores, and neither its sign nor the reference shows that it is not zero.
+Here the first divisor is moved out of masks, products and sums, and cancelled. This reads a program
+as the same function, defined at the same inputs, because the divisor is certainly positive.
 """
 
 from __future__ import annotations

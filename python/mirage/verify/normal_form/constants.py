@@ -1,15 +1,15 @@
 """Constants that compile to the same number.
 
-Constants are exact (:mod:`mirage.semantics.numbers`), and both programs are read as they are. But a
+Constants are exact (:mod:`mirage.semantics.numbers`), and both programs are read literally. But a
 candidate that was written down by hand, or by a tool that folds in floating point, has ``0.2391``
 rounded where the reference has ``0.797 * 0.3``. A kernel holds neither: it holds the rounded
 constant, in the type of the computation. So a constant of the candidate may be read as *any* number
 that rounds to the same one: the kernels are the same, bit for bit, and a proof for one is a proof
-for the other. The same is true of the reference. If the programs are not equal as they are, sums
-and products of a few constants are tried. A constant of the candidate is made of the constants of
+for the other. The same is true of the reference. If the programs are not equal then, sums and
+products of a few constants are tried. A constant of the candidate is composed of the constants of
 the reference (``0.2391``) and of its functions (``0.7979 * 0.044715`` in a gelu), then of the
-constants of both (``1.4427`` is one over the ``0.6931`` beside it). A constant of the reference is
-made of those of the candidate (a root of a scale, twice).
+constants of both (``1.4427`` is one over a ``0.6931`` that also occurs). A constant of the
+reference is composed of those of the candidate (a root of a scale, twice).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from mirage.verify.normal_form.simple_constants import (
 _MOST_FACTORS = 3
 _MOST_NUMBERS = 20_000  # that are tried
 _ROOTS = (UnaryFn.SQRT, UnaryFn.RSQRT)
-_DIGITS = 80  # binary ones of a root
+_DIGITS = 80  # binary digits of a root
 _MOST_SQUARES = 16  # that are tried
 
 Compiled = tuple[DType, tuple[float, ...]]
@@ -141,7 +141,7 @@ def _read_as_combinations(
 
 
 def _changed(*pairs: tuple[KernelGraph, KernelGraph]) -> dict[Number, Number]:
-    """Return what the constants of programs are read as; both have them in the same order."""
+    """Return the readings of the constants of programs; both have them in the same order."""
     return {
         old.value: new.value
         for given, read in pairs
@@ -166,8 +166,8 @@ def _written(graph: KernelGraph) -> set[Number]:
 
 def _one_by_one(others: Sequence[Constant], known: Iterable[Fraction]) -> dict[Number, Number]:
     """Read constants of one program as combinations of its other constants; a constant that another
-    one is made of keeps its value. Constants with the most digits come first: a 1 is hardly the
-    rounded product of ``1.4427`` and ``0.6931``."""
+    one is made of keeps its value. Constants with the most digits come first: a 1 is unlikely to be
+    the rounded product of ``1.4427`` and ``0.6931``."""
     read: dict[Number, Number] = {}
     used: set[Number] = set()
     for op in sorted(others, key=_digits, reverse=True):
@@ -191,7 +191,7 @@ def _digits(op: Constant) -> int:
 
 
 def _read(others: Sequence[Constant], known: Collection[Fraction]) -> dict[Number, Number]:
-    """Return the numbers that constants are read as; these are combinations of ``known``
+    """Return the numbers as which constants are read; these are combinations of ``known``
     numbers."""
     wanted = {compiled(op.value, op.result.dtype) for op in others}
     if not wanted:
@@ -230,7 +230,7 @@ def _with(graph: KernelGraph, read: Mapping[Number, Number]) -> KernelGraph:
     for op in _constants(graph):
         value = read.get(op.value, op.value)
         if compiled(value, op.result.dtype) == compiled(op.value, op.result.dtype):
-            alike[op] = replace(op, value=value)  # of another type it may compile to another one
+            alike[op] = replace(op, value=value)  # in another type it may compile to another number
     return replace(graph, ops=_replaced(graph.ops, alike))
 
 

@@ -1,4 +1,4 @@
-"""What is so far, as sums with weights that both programs share.
+"""Cumulations (running sums, maxima and products) as sums with weights that both programs share.
 
 A sum of the elements up to each one is a product with a triangular matrix of ones, and a maximum of
 them is the largest of all elements after minus infinity is added to those that come later. So every
@@ -11,12 +11,12 @@ A product of them is read as ``h(sum of g(x))`` with such weights, for two unkno
 and ``h`` of real numbers. A proof for all functions holds for products: let ``g`` be a function
 whose values are linearly independent over the rational numbers (one for each real number). Then a
 sum of some ``g(x)`` determines how often it has each ``x``, and ``h`` may be the function that
-multiplies these. Nothing is assumed of their signs, and zeros are numbers like others.
-
-What another program computes without the op is not equal for all matrices. For two programs without
-a hint, each op between kernels is therefore also read as what it means: a sum or maximum of choices
-by position, or products in ``log2`` steps: after the ``k``-th, each element is multiplied by the
-``2^k - 1`` before it (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
+multiplies these. Nothing is assumed about their signs, and zeros are numbers like others. A program
+that computes the same without the op is not equal for all matrices. For two programs without a
+hint, each op between kernels is therefore also read according to its definition: as a sum or
+maximum of choices by position, or as products in ``log2`` steps, where after the ``k``-th step each
+element is multiplied by the ``2^k - 1`` elements before it (W. D. Hillis, G. L. Steele, Data
+parallel algorithms, 1986).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Weights = dict[_Matrix, Value]
 """The inputs that stand for triangular matrices."""
 
 _CHOSEN = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
-"""What is so far as a reduction of choices."""
+"""A cumulation as a reduction of choices."""
 
 
 def with_shared_weights(

@@ -67,9 +67,9 @@ denominators for a proof."""
 class _Term:
     value: Value
     negative: bool
-    logarithm: bool  # of the value, else itself
-    views: tuple[View, ...] = ()  # of it
-    parts: tuple[tuple[_Term, ...], ...] = ()  # it is a movement of these sums
+    logarithm: bool  # the term is the logarithm of the value, otherwise the value
+    views: tuple[View, ...] = ()  # from the value to the term
+    parts: tuple[tuple[_Term, ...], ...] = ()  # if it is a movement of these sums
 
 
 def masked_exponential_rule(

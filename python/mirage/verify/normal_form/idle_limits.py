@@ -1,10 +1,9 @@
-"""Limits by constants that no element reaches.
-
-Quantised rows are divided by their largest magnitude, so that a limit to what the type holds
-changes nothing: ``|x| <= max |x|``, and likewise for lengths and sums. What follows for quotients,
-and for what is computed from them by functions that keep the order of numbers, is an interval; a
-maximum or minimum with a constant outside of it is left out. So is a maximum with zero of what
-is not negative, such as ``E[x^2] - E[x]^2``.
+"""Limits by constants that no element reaches. Quantised rows are divided by their largest
+magnitude, so a limit to the range of the type changes nothing: ``|x| <= max |x|``, and likewise for
+lengths and sums. From this follow intervals for quotients, and for values computed from them by
+functions that keep the order of numbers; a maximum or minimum with a constant outside of such an
+interval is left out. A maximum with zero is left out as well if the other operand is not negative,
+like ``E[x^2] - E[x]^2``.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class _Bounds:
     def of(self, x: Value) -> _Interval:
         """Return the interval of a value."""
         if x not in self._known:
-            self._known[x] = _ALL  # while it is looked for
+            self._known[x] = _ALL  # during the search for it
             self._known[x] = self._found(x)
         return self._known[x]
 
@@ -166,7 +165,7 @@ class _Bounds:
         return None
 
     def _parts(self, op: Op) -> Iterator[tuple[Value, Fraction]]:
-        """Yield values and factors whose products a value is at least."""
+        """Yield pairs of a value and a factor whose product is a lower bound of a value."""
         for x, other in (op.operands, op.operands[::-1]) if len(op.operands) == 2 else ():
             number = self.certain.number(other)
             if op.function is BinaryFn.MAX or (
@@ -197,7 +196,7 @@ class _Bounds:
         return (op := self.makers.get(x)) is not None and op.function is UnaryFn.ABS
 
     def _unreshaped(self, x: Value) -> Value:
-        """Return the value whose reshapes ``x`` is."""
+        """Return the value of which ``x`` is a reshape."""
         while (op := self.makers.get(x)) is not None and op.renames:
             x = op.operands[0]
         return x

@@ -1,8 +1,8 @@
 """Products of sums with infinite terms: ``c (-inf - m) = -inf - c m`` for a positive constant
-``c``, whatever ``m`` is, and the same for what a mask adds.
+``c``, whatever ``m`` is, and the same for the number that a mask adds.
 
 A running maximum starts at minus infinity, and masks set scores to it. Exact arithmetic has no
-signs, so it does not know what a product with minus infinity is, while a sum with it is known.
+signs, so a product with minus infinity is unknown there, while a sum with it is known.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEEPEST = 8  # sums in sums
 
 
 def has_infinite_terms(graph: KernelGraph) -> bool:
-    """Return whether anything in a program may be such a term."""
+    """Return whether a program may contain such a term."""
     return any(op.function is UnaryFn.BIAS or _is_infinite(op.number) for op in all_ops(graph.ops))
 
 

@@ -1,4 +1,4 @@
-"""Products with held matrices that have one number in each column: they move columns.
+"""Products with held matrices that have one nonzero number in each column: they move columns.
 
 If ``P[i, j]`` is zero except for ``P[i_j, j] = c_j``, column ``j`` of ``x P`` is ``c_j`` times
 column ``i_j`` of ``x``, provided that all elements of ``x`` are finite. Neighbouring columns that

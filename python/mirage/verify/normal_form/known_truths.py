@@ -46,7 +46,7 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
             truth = reading.source(inner.operands[0])
             return truth if truth.dtype is DType.I1 else None
     if op.function in (BinaryFn.AND, BinaryFn.OR):
-        # what is known of one operand leaves the other one
+        # a known operand may leave the other one
         for x, other in (op.operands, op.operands[::-1]):
             if x.shape == result.shape and reading.is_true(other) is (op.function is BinaryFn.AND):
                 return x
@@ -207,7 +207,7 @@ def _is_below(reading: Reading, x: Value, count: Value) -> bool:
 
 
 def _is_where_not_zero(reading: Reading, mask: Value, x: Value) -> bool:
-    """Return whether a truth value says that ``x``, which it keeps, is not zero."""
+    """Return whether a truth value that keeps ``x`` says that ``x`` is not zero."""
     op = reading.makers.get(mask)
     if op is None or op.function is not BinaryFn.NE or x not in op.operands:
         return False

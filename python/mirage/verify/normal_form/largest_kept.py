@@ -1,8 +1,7 @@
-"""The largest of the numbers that are kept where the largest element of a row is.
-
-Some element of a row is its largest one. So the places at which it is are not none, and the largest
-of the numbers kept there is at least the least number: a place that is found in this way is one of
-the row's places.
+"""The largest of the numbers that are kept at the places of the largest element of a row. Some
+element of a row is the largest one, so there is at least one such place, and the largest of the
+numbers kept there is one of these numbers: a place that is found in this way is one of the row's
+places.
 """
 
 from __future__ import annotations

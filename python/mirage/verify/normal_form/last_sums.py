@@ -15,10 +15,10 @@ from functools import partial, reduce
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
-from mirage.semantics.ops.kinds import Rearrangement
+from mirage.semantics.ops.kinds import Rearrangement, is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import Contraction, KernelGraph, Op, Value, View
 
 _SIGNS: Mapping[object, int] = {BinaryFn.ADD: 1, BinaryFn.SUB: -1}
 
@@ -32,7 +32,7 @@ class _Term:
 
     @property
     def spread(self) -> bool:
-        """Whether it is one number, which all summands share."""
+        """Whether it is a single number, which is divided among all summands."""
         return self.value.type.size == 1
 
     def elements(self, b: Builder, count: int) -> Value:
@@ -63,7 +63,7 @@ class _Sum:
 
     @property
     def shapes(self) -> set[tuple[int, ...]]:
-        """The shapes of what is summed."""
+        """The shapes of the values that are summed."""
         return {t.value.shape for t in self.terms if not t.spread}
 
     def elements(self, b: Builder) -> Value:
@@ -142,7 +142,7 @@ def _terms(
             if any(n != 1 and d not in dims for d, n in enumerate(op.operands[0].shape)):
                 break
             summed, x = True, op.operands[0]
-        elif isinstance(op, Rearrangement) or _same(op):
+        elif isinstance(op, Rearrangement) or is_cast(op):
             x = op.operands[0]
         elif op.function is UnaryFn.NEG:
             factor, x = -factor, op.operands[0]
@@ -158,18 +158,13 @@ def _terms(
     yield _Term(x, factor), summed
 
 
-def _same(op: Op) -> bool:
-    """Return whether only the element type changes."""
-    return isinstance(op, Elementwise) and op.identity and not op.cuts
-
-
 def _scaled(op: Op, makers: Mapping[Value, Op]) -> tuple[Value, Fraction] | None:
     """Return the operand that is multiplied or divided by a number, and the factor."""
     if op.function not in (BinaryFn.MUL, BinaryFn.DIV):
         return None
     for x, number in (op.operands, op.operands[::-1]):
         made = makers.get(number)
-        while made is not None and (isinstance(made, View) or _same(made)):
+        while made is not None and (isinstance(made, View) or is_cast(made)):
             made = makers.get(made.operands[0])
         value = None if made is None or made.number is None else as_number(made.number)
         if isinstance(value, Fraction) and value and x.shape == op.results[0].shape:

@@ -1,9 +1,7 @@
-"""Elements that are scattered to different places.
-
-Where several elements may be written to one place, the last one stays: the place ``e`` gets element
-``k`` if ``k`` is the largest number with ``t[k] == e``. If all ``t[k]`` are different, as the
-places of the largest elements of a row are, that is the case wherever ``t[k] == e``, and a scatter
-of their shares is a sum of one-hot rows.
+"""Elements that are scattered to different places. If several elements are written to one place,
+the last one remains: the place ``e`` gets element ``k`` if ``k`` is the largest number with ``t[k]
+== e``. If all ``t[k]`` are different, like the places of the largest elements of a row, this holds
+wherever ``t[k] == e``, and a scatter of their shares is a sum of one-hot rows.
 """
 
 from __future__ import annotations
@@ -12,17 +10,18 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
-from mirage.verify.normal_form.one_index import is_cast, turned
+from mirage.verify.normal_form.one_index import turned
 from mirage.verify.normal_form.one_of_a_row import keeps_one, masked, spans
-from mirage.verify.normal_form.places_of_ranks import below_the_end
+from mirage.verify.normal_form.places_of_ranks import below_the_end, source_op
 from mirage.verify.normal_form.reading import Reading
 
 
 def last_write_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether an element is the last that is written to a place,
-    if it is the only one: whether it is written there. None for other ops."""
+    """Return how to write the condition that an element is the last one written to a place, if it
+    is the only one: that it is written there. None for other ops."""
     if op.function is not BinaryFn.EQ:
         return None
     for last, number in (op.operands, op.operands[::-1]):
@@ -49,7 +48,7 @@ def written_rule(reading: Reading, op: Op) -> Value | None:
         return None
     if reading.range(asked.operands[0]) != (0.0, 0.0):
         return None
-    found, total = _asked(reading, asked.operands[1]), _made(reading, x)
+    found, total = _asked(reading, asked.operands[1]), source_op(reading, x)
     if found is None or not isinstance(total, Contraction) or total.function is not ReduceFn.SUM:
         return None
     parts = masked(reading, total.operands[0])
@@ -64,7 +63,7 @@ def _asked(reading: Reading, x: Value) -> tuple[Contraction, Value] | None:
     largest = _largest_kept(reading, x)
     if largest is not None:
         return largest[:2]
-    count = _made(reading, x)
+    count = source_op(reading, x)
     if not isinstance(count, Contraction) or count.function is not ReduceFn.SUM:
         return None
     truth = reading.source(count.operands[0])
@@ -72,8 +71,8 @@ def _asked(reading: Reading, x: Value) -> tuple[Contraction, Value] | None:
 
 
 def any_written_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether anything is written to a place, if at most one
-    element is: whether the number of these elements is positive. None for other ops."""
+    """Return how to write the condition that anything is written to a place, if at most one element
+    is: that the number of these elements is positive. None for other ops."""
     if op.function is not BinaryFn.LT or reading.range(op.operands[0]) != (0.0, 0.0):
         return None
     found = _largest_kept(reading, op.operands[1])
@@ -110,17 +109,10 @@ def truth_of_count_rule(reading: Reading, op: Op) -> Value | None:
     return count if low >= 0 and high <= 1 else None
 
 
-def _made(reading: Reading, x: Value) -> Op | None:
-    """Return the op that computes the elements of ``x``, in the same order."""
-    while (op := reading.makers.get(x)) is not None and (op.renames or is_cast(op)):
-        x = op.operands[0]
-    return op
-
-
 def _largest_kept(reading: Reading, x: Value) -> tuple[Contraction, Value, Value] | None:
     """Return the op that computes ``x`` as the largest of some positive numbers that a mask keeps,
     the mask and the numbers."""
-    op = _made(reading, x)
+    op = source_op(reading, x)
     if not isinstance(op, Contraction) or op.function is not ReduceFn.MAX or len(op.over[0]) != 1:
         return None
     parts = masked(reading, op.operands[0])

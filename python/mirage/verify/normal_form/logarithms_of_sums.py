@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Value
 from mirage.verify.normal_form.exponents import exponential
 
 
@@ -23,7 +24,7 @@ class _Written:
         from by reshapes and casts."""
         while True:
             given, op = self.reshaped.get(x), self.makers.get(x)
-            if given is None and isinstance(op, Elementwise) and op.identity and not op.cuts:
+            if given is None and is_cast(op):
                 given = op.operands[0]
             if given is None:
                 return x
@@ -63,9 +64,9 @@ class _Written:
         return None
 
     def _alike(self, pair: tuple[Value, ...], other: tuple[Value, ...], size: int) -> bool:
-        """Return whether two pairs of values (or two values), of results with ``size`` elements,
-        have the same ones beside each other, in any order of the two. What has fewer is repeated
-        along dimensions that must be the same."""
+        """Return whether two pairs of values (or two values) of results with ``size`` elements have
+        the same elements at each place, in either order of the two. Values with fewer elements are
+        repeated along dimensions that must be the same."""
         if {*map(self.source, pair)} != {*map(self.source, other)}:
             return False
         if all(v.type.size == size for v in (*pair, *other)):
@@ -75,8 +76,8 @@ class _Written:
         }
 
     def _argument(self, x: Value) -> tuple[Value | None, list[tuple[Value, ...]]]:
-        """Return ``y`` of ``e^-|y|``, and the pairs of values whose inequality masks it, or what is
-        computed from it, on the way; None for other values."""
+        """Return ``y`` of ``e^-|y|``, and the pairs of values whose inequality masks it, or values
+        computed from it; None for other values."""
         unequal: list[tuple[Value, ...]] = []
         for fn in (UnaryFn.EXP, UnaryFn.NEG, UnaryFn.ABS):
             made = self.operands(x, fn)
@@ -91,7 +92,7 @@ class _Written:
         return x, unequal
 
     def _unequal(self, mask: Value) -> tuple[Value, ...] | None:
-        """Return the two values for whose inequality a mask asks."""
+        """Return the two values whose inequality a mask tests."""
         negated = self.operands(mask, UnaryFn.NOT)
         equal = None if negated is None else self.operands(negated[0], BinaryFn.EQ)
         return equal or self.operands(mask, BinaryFn.NE)
@@ -152,7 +153,7 @@ def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], 
         if less is None or less.function is not BinaryFn.SUB:
             return None
         x, off = less.operands
-        # taken off each argument of a sum alike: it has the shape of the sums
+        # all arguments of a sum have the same shift: it has the shape of the sums
         if known.source(off) is not shift or off.shape != total.results[0].shape:
             return None
         if x.shape != less.results[0].shape:

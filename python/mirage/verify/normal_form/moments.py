@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Value
 
 Numbers = Callable[[Value], Fraction | None]
 
@@ -67,10 +68,9 @@ class _Total:
 
 
 def _unviewed(x: Value, makers: Mapping[Value, Op]) -> Value:
-    """Return the value with the same elements in the same order that ``x`` is made of."""
-    while (op := makers.get(x)) is not None and (
-        op.renames or (isinstance(op, Elementwise) and op.identity and not op.cuts)
-    ):
+    """Return the value from which ``x`` is made and which has the same elements in the same
+    order."""
+    while (op := makers.get(x)) is not None and (op.renames or is_cast(op)):
         x = op.operands[0]
     return x
 

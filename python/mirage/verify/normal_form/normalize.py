@@ -111,7 +111,7 @@ class _Rewriter:
         self.names: dict[Value, Value] = {}
         self.constants: dict[Value, Number] = {}
         self.reshaped: dict[Value, Value] = {}
-        self.makers: dict[Value, Op] = {}  # of the values in the new graph
+        self.makers: dict[Value, Op] = {}  # of values in the new graph
 
     def now(self, value: Value) -> Value:
         return self.names.get(value, value)
@@ -149,7 +149,7 @@ class _Rewriter:
             builder = Builder(self.in_block)
             value = rule(builder)
             made = {result for new in builder.ops for result in new.results}
-            # keep the identity of the value: others may hold it
+            # keep the identity of the value, to which others may refer
             if value.type == op.result.type and value in made:
                 renamed = rename_ops(tuple(builder.ops), {value: op.result})
                 result.extend(renamed)
@@ -178,8 +178,8 @@ class _Rewriter:
         return replace(op, operands=(source,))
 
     def _is_of_integers(self, value: Value) -> bool:
-        """Return whether a value is computed from integers alone, whatever the type in which tiles
-        hold it: other proofs know positions, and what is left of them in divisions."""
+        """Return whether a value is computed only from integers, whatever the type in which tiles
+        hold it: other proofs know positions and their remainders."""
         if value.dtype.is_integer:
             return True
         op = self.makers.get(value)

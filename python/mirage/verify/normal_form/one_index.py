@@ -1,8 +1,8 @@
 """One index of a dimension of a sum, as the sum at this index alone.
 
-An op whose result has a dimension that it only carries along gives, at one index of it, what it
-gives for the operands at that index. So the first of the sorted elements of a row is a sum of the
-elements that have the first rank, which other rules read as the smallest element.
+If an op treats all indices of a dimension in the same way, its result at one index is the op on its
+operands at that index. So the first of the sorted elements of a row is a sum of the elements that
+have the first rank, which other rules read as the smallest element.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import picked
@@ -52,12 +53,6 @@ def turned(op: Op | None) -> tuple[int, ...] | None:
     order = tuple(dims[d] for d in range(rank))
     alike = op.results[0].shape == tuple(op.operands[0].shape[d] for d in order)
     return order if alike else None
-
-
-def is_cast(op: Op) -> bool:
-    """Return whether an op only converts the element type. Narrowing ones count too: casts are
-    the identity of real numbers: what they round is seen in rounding errors."""
-    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def sums(op: Op) -> TypeIs[Contraction]:

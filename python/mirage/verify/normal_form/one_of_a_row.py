@@ -1,9 +1,9 @@
 """One element of each row, selected by a comparison with its place and a sum.
 
 ``sum over j of (x[j] where j == t, else 0)`` is ``x[t]`` if ``t`` is one of the places: exactly one
-element is kept. So picking from a function of elements is applying the function to the picked
-elements; values that the whole row has in common do not change. A product with such truth values
-picks the same element if all elements are numbers.
+element is kept. So picking from a function of elements is the same as applying the function to the
+picked elements; values that are the same for the whole row do not change. A product with such truth
+values picks the same element if all elements are numbers.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
         return None
     ranked = found[0].value
     if not np.array_equal(found[0].at.ravel(), np.arange(ranked.type.size)):
-        return None  # not the elements in their order
+        return None  # not the elements in this order
     x = reading.write(lambda b: b.reshape(ranked, mask.shape))
 
     def written(b: Builder) -> Value:
@@ -86,7 +86,7 @@ def first_place_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _end_of_ranks(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, bool] | None:
-    """Return the ranks of which a mask keeps the first one or (True) the last one."""
+    """Return the ranks of which a mask keeps the first or, if True, the last one."""
     op = reading.makers[mask]
     for places, number in (op.operands, op.operands[::-1]):
         low, high = _bounds(reading, number)
@@ -223,8 +223,7 @@ class Pick:
 
     def _of_rank(self, x: Value, ranks: Ranks, number: Value) -> Value:
         """Return the elements of ``x``, which are ranked, that have a rank: the number of larger
-        ones. Neither the order of the elements nor which of equal ones come first makes a
-        difference."""
+        ones. Neither the order of the elements nor that of equal elements makes a difference."""
         n, x = self.mask.shape[self.dim], self._in_any_order(x)
 
         def written(b: Builder) -> Value:
@@ -252,7 +251,7 @@ class Pick:
         return self.reading.write(lambda b: b.reshape(source, x.shape))
 
     def _are_numbers(self, op: Op) -> bool:
-        """Return whether all operands can be summed: truth values cannot, and stay as they are."""
+        """Return whether all operands can be summed: truth values cannot, and do not change."""
         return all(v.dtype is not DType.I1 or not self._stays(v) for v in op.operands)
 
     def _stays(self, v: Value) -> bool:
@@ -271,7 +270,7 @@ def ranked_by(reading: Reading, mask: Value, dim: int) -> tuple[Ranks, Value] | 
 
 
 def _has_elements(reading: Reading, x: Value, ranks: Ranks, mask: Value) -> bool:
-    """Return whether ``x`` has, at each place, the element whose rank is there."""
+    """Return whether ``x`` has, at each place, the element with the rank at that place."""
     viewed = places_of(reading, x)
     if viewed is None or viewed[0] is not ranks.value:
         return False

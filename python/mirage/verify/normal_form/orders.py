@@ -1,10 +1,9 @@
 """Orders that functions preserve: the largest value of an increasing function is its value at the
-largest number, and two of its values compare as their numbers do.
-
-An exponential that is divided by, or reduced by, something that the row has in common is larger
-where its argument is larger. So the places of the largest probabilities are those of the largest
-scores, and the largest probability is the exponential of the largest score, divided in the same
-way. A divisor of a row that is not negative is positive wherever the quotient is defined.
+largest number, and two of its values compare like their arguments. An exponential, even if it is
+divided by a number of the row or has one subtracted, is larger where its argument is larger. So the
+places of the largest probabilities are those of the largest scores, and the largest probability is
+the exponential of the largest score, divided in the same way. A divisor of a row that is not
+negative is positive wherever the quotient is defined.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def _increasing(reading: Reading, op: Elementwise) -> tuple[Value, int] | None:
         other = op.operands[1 - place]
         whole = place == 0 and other.shape == shape and op.operands[1].shape == shape
         if whole and fn in (BinaryFn.ADD, BinaryFn.MUL):
-            continue  # either may be meant, and neither is shared
+            continue  # it may be either, and neither is shared
         if fn in (BinaryFn.ADD, BinaryFn.SUB):
             return op.operands[place], place
         if fn is BinaryFn.DIV and reading.certain.not_negative(other):
@@ -96,7 +95,7 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
     while True:
         inner = _inside(reading, *sides)
         if inner is None and (turned := _negatives(reading, *sides)) is not None:
-            inner = turned[::-1]  # what is larger has the smaller negative
+            inner = turned[::-1]  # the larger one has the smaller negative
         if inner is None:
             inner = _constant_inside(reading, *sides)
         if inner is None:
@@ -106,8 +105,8 @@ def compared_rule(reading: Reading, op: Op) -> Value | None:
 
 
 def _constant_inside(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
-    """Return both sides, with a constant moved inside of a function that the other side is, too:
-    ``c (e / s)`` is ``(c e) / s``, and ``c e^x`` is ``e^(x + log c)``."""
+    """Return both sides, with a constant moved into the function that both sides have: ``c (e /
+    s)`` is ``(c e) / s``, and ``c e^x`` is ``e^(x + log c)``."""
     for place, (x, other) in enumerate(((a, b), (b, a))):
         made, its = reading.makers.get(x), reading.makers.get(_shown(reading, other)[0])
         if made is None or its is None or made.function is not BinaryFn.MUL:
@@ -138,7 +137,7 @@ def _moved_inside(reading: Reading, op: Op, factor: Value) -> Value | None:
 
 
 def _negatives(reading: Reading, a: Value, b: Value) -> tuple[Value, Value] | None:
-    """Return the values whose negatives are compared."""
+    """Return the values whose negatives the sides are."""
     shown = _shown(reading, a), _shown(reading, b)
     makers = [reading.makers.get(x) for x, _ in shown]
     if any(op is None or op.function is not UnaryFn.NEG for op in makers):

@@ -1,8 +1,8 @@
 """Elements that are picked at the place of the largest element of their row.
 
-``argmax`` is written as a place: the last one is the maximum of the places at which the largest
-element is, and the first one is the end less the maximum of their distances from the end. What is
-picked there from the row itself is the largest element.
+``argmax`` is written as a place: the last one is the maximum of the places of the largest element,
+and the first one is the end minus the maximum of their distances from the end. The element of the
+row itself at this place is the largest element.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def keeps_largest(reading: Reading, x: Value, mask: Value, dim: int) -> bool:
 
 
 def kept_at_largest_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write what a mask keeps at the place of the largest element of a row: the
-    largest element. None for other ops."""
+    """Return how to write the element that a mask keeps at the place of the largest element of a
+    row: as the largest element. None for other ops."""
     if op.function is not BinaryFn.KEEP:
         return None
     mask, x = op.operands

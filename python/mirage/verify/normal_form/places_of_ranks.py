@@ -1,9 +1,9 @@
-"""The places of the largest elements of a row, and what is written there.
+"""The places of the largest elements of a row, and values that are written there.
 
 ``p[k] = max over j of (j where r[j] == k, else 0)`` is the place with rank ``k``, if each rank
-belongs to one place. So ``p[k] == e`` says the same as ``r[e] == k``: what is scattered to the
-places of the first ``n`` ranks is kept where the rank is below ``n``. And where ``r[e] == k``, the
-element with rank ``k`` is that at ``e``.
+belongs to one place. So ``p[k] == e`` is equivalent to ``r[e] == k``: values that are scattered to
+the places of the first ``n`` ranks are kept where the rank is below ``n``. And where ``r[e] == k``,
+the element with rank ``k`` is the one at ``e``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value
-from mirage.verify.normal_form.one_index import is_cast
 from mirage.verify.normal_form.one_of_a_row import (
     are_places,
     before_reshape,
@@ -29,13 +29,13 @@ _DEEPEST = 8  # functions of functions
 
 
 def place_of_rank_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether a place is that of a rank: whether its rank is this
-    one. None for other ops."""
+    """Return how to write the condition that a place is that of a rank: that its rank is this one.
+    None for other ops."""
     if op.function is not BinaryFn.EQ:
         return None
     shape = op.results[0].shape
     for place, number in (op.operands, op.operands[::-1]):
-        total = _made(reading, place)
+        total = source_op(reading, place)
         if not isinstance(total, Contraction) or len(total.over[0]) != 1:
             continue
         if total.function not in (ReduceFn.MAX, ReduceFn.SUM):
@@ -109,7 +109,7 @@ def element_of_rank_rule(reading: Reading, op: Op) -> Value | None:
 
 
 class _AtPlace:
-    """The value, at place ``e`` along ``own``, of what is computed for each rank along ``dim``."""
+    """The value at place ``e`` along ``own`` of a computation for each rank along ``dim``."""
 
     def __init__(
         self, reading: Reading, mask: Value, dim: int, own: int, ranked: tuple[Ranks, Value]
@@ -133,7 +133,7 @@ class _AtPlace:
         return self.reading.apply(op, some) if len(some) == len(operands) else None
 
     def _element(self, op: Contraction) -> Value | None:
-        """Return the element at the place, if ``op`` picks that with the rank."""
+        """Return the element at the place, if ``op`` picks the element with the rank."""
         parts = masked(self.reading, op.operands[0])
         if parts is None or op.over != ((self.own,),) or parts[0].shape != self.mask.shape:
             return None
@@ -158,12 +158,13 @@ class _AtPlace:
 
 
 def kept_twice_rule(reading: Reading, op: Op) -> Value | None:
-    """Return what a mask keeps that the same mask has kept; None for other ops."""
+    """Return the operand of a mask that the same mask has already been applied to; None for other
+    ops."""
     if op.function is not BinaryFn.KEEP or op.operands[1].shape != op.results[0].shape:
         return None
-    inner = _made(reading, op.operands[1])
+    inner = source_op(reading, op.operands[1])
     if inner is not None and inner.function is BinaryFn.DIV:
-        inner = _made(reading, inner.operands[0])  # zero over the divisor of a row
+        inner = source_op(reading, inner.operands[0])  # zero over the divisor of a row
     if inner is None or inner.function is not BinaryFn.KEEP:
         return None
     outside, inside = op.operands[0], inner.operands[0]
@@ -183,9 +184,9 @@ def _same_order(reading: Reading, x: Value, y: Value) -> bool:
 
 
 def below_the_end(reading: Reading, mask: Value, dim: int) -> Value | None:
-    """Return a truth value that says whether ``mask`` is true somewhere along a dimension, if it is
-    ``r == k``, where ``k`` counts from 0 along it: whether ``r`` is below the end. None for other
-    masks."""
+    """Return a truth value that is equivalent to ``mask`` being true somewhere along a dimension,
+    if the mask is ``r == k`` and ``k`` counts from 0 along it: that ``r`` is below the end. None
+    for other masks."""
     asked = reading.makers.get(mask)
     if asked is None or asked.function is not BinaryFn.EQ:
         return None
@@ -274,13 +275,13 @@ def _below(b: Builder, rank: Value, end: int, shape: tuple[int, ...]) -> Value:
 
 def _is_count(reading: Reading, x: Value) -> bool:
     """Return whether the elements are whole numbers that are not negative."""
-    op = _made(reading, x)
+    op = source_op(reading, x)
     if isinstance(op, Contraction) and op.function is ReduceFn.SUM and len(op.operands) == 1:
         return reading.source(op.operands[0]).dtype is DType.I1
     return reading.is_whole(x) and reading.range(reading.source(x))[0] >= 0
 
 
-def _made(reading: Reading, x: Value) -> Op | None:
+def source_op(reading: Reading, x: Value) -> Op | None:
     """Return the op that computes the elements of ``x``, in the same order."""
     while (op := reading.makers.get(x)) is not None and (op.renames or is_cast(op)):
         x = op.operands[0]

@@ -176,8 +176,8 @@ class _Known:
         return None
 
     def without_masks(self, x: Value) -> tuple[Value, list[Value]]:
-        """Return what ``x`` is without the masks for which minus infinity is added to it, and these
-        masks; what a mask keeps before that is taken as a whole."""
+        """Return ``x`` without the masks for which minus infinity is added to it, and these masks;
+        the operand of an earlier mask is not examined."""
         masks: list[Value] = []
         while (op := self.makers.get(x)) is not None:
             if op.function is BinaryFn.KEEP and any(
@@ -230,7 +230,7 @@ class _Known:
         fn = None if op is None else op.function
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
-        if isinstance(op, View):  # what is moved is negated before
+        if isinstance(op, View):  # negate before the movement
             moved = self.negated(b, op.operands[0])
             result = Value(TensorType(op.result.shape, moved.dtype))
             b.ops.append(replace(op, operands=(moved,), results=(result,)))
@@ -281,7 +281,8 @@ class _Known:
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
 
     def _truth_asked_for(self, x: Value, y: Value) -> Truth | None:
-        """Return what the question whether a truth value is 1 (or 0) asks for; None for others."""
+        """Return the truth value whose equality with 1 (or 0) is tested; None for other
+        comparisons."""
         for value, number in ((x, y), (y, x)):
             source, negative = self.truth(value)
             known = self.constants.get(number)
@@ -342,7 +343,7 @@ class _Known:
         operands = [numbers for v in op.operands if (numbers := self._numbers(v)) is not None]
         if len(operands) < len(op.operands):
             return None
-        if _same_elements(op):  # and zeros past the end of what is loaded
+        if _same_elements(op):  # and zeros past the end of a loaded tensor
             return frozenset({Fraction(0)} if isinstance(op, Source) else ()).union(*operands)
         alike = len(set(op.operands)) == 1  # a value and itself
         pairs = ((n,) * len(operands) for n in operands[0]) if alike else product(*operands)

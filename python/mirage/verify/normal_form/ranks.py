@@ -1,10 +1,9 @@
 """Ranks: the number of elements of a row that come before each element, in a strict order.
 
 A comparison of two elements that also compares their places if they are equal is a strict order of
-the elements of a row: then each rank from 0 on belongs to exactly one of them. Whether a comparison
-is strict is decided by computing it for each way in which two elements may compare: the larger one
-comes first (or last) wherever it is, and of two equal ones the one with the smaller (larger) place
-does.
+the elements of a row: then each rank from 0 on belongs to exactly one of them. To decide whether a
+comparison is strict, it is computed for each way in which two elements may compare: the larger one
+must always come first (or last), and of two equal elements the one with the smaller (larger) place.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
-from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.kinds import Lookup, is_cast
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn
 from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
 from mirage.verify.normal_form.reading import Reading
@@ -95,7 +94,7 @@ def places_of(reading: Reading, x: Value) -> tuple[Value, Array] | None:
 
 
 def _known_rows(reading: Reading, op: Op) -> Array | None:
-    """Return which rows a lookup takes, if these are known and there are such rows."""
+    """Return the rows that a lookup takes, if these are known and exist."""
     if not isinstance(op, Lookup) or len(op.operands) != 2:
         return None
     table, index = op.operands
@@ -107,7 +106,7 @@ def _known_rows(reading: Reading, op: Op) -> Array | None:
 
 
 def _is_seen_through(op: Op) -> bool:
-    return isinstance(op, View) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+    return isinstance(op, View) or is_cast(op)
 
 
 def _viewed(x: Array, views: list[Op]) -> Array:
@@ -118,8 +117,8 @@ def _viewed(x: Array, views: list[Op]) -> Array:
 
 
 def _is_each_once(seen: Array, at: Array, whole: Value, dim: int, own: int) -> bool:
-    """Return whether the elements that are seen along ``dim`` are all elements along ``own`` of one
-    row, each of them once."""
+    """Return whether the elements along ``dim`` are all elements of one row along ``own``, each of
+    them once."""
     rows = np.moveaxis(at, own, -1).reshape(-1, at.shape[own])
     row_of = np.empty(at.size, int)
     row_of[rows.astype(int).ravel()] = np.repeat(np.arange(len(rows)), rows.shape[1])

@@ -87,7 +87,7 @@ _RANKS = (
     sum_of_ranks_rule,
     kept_twice_rule,
 )
-"""Rules that write what is done at the places of some ranks in terms of the ranks."""
+"""Rules that express operations at the places of some ranks by the ranks."""
 
 _READ = (ReduceFn.MAX, BinaryFn.KEEP, BinaryFn.EQ, BinaryFn.LT, BinaryFn.LE)
 
@@ -124,7 +124,7 @@ def named_places(program: KernelGraph, contents: Mapping[int, Array]) -> Places:
 
 
 def assumed_places(programs: Sequence[KernelGraph], contents: Mapping[int, Array]) -> Places:
-    """Return the programs as they are if indices are assumed to be in range."""
+    """Return what the programs are if indices are assumed to be in range."""
     found: Mapping[int, int] = {}
     for program in programs:
         known = _known(program, contents)
@@ -194,8 +194,8 @@ def read_by_rows(
 ) -> tuple[KernelGraph, KernelGraph]:
     """Rewrite both programs, which have primitive ops and the same inputs. The contents of some
     inputs are known, and those in ``places`` are below their bounds. Indices with which the
-    reference looks up rows lie within the table. With ``lookups``, these are not written as
-    sums. With ``ranks``, what is scattered to the places of the largest elements is written with
+    reference looks up rows lie within the table. With ``lookups``, lookups are not written as sums.
+    With ``ranks``, values that are scattered to the places of the largest elements are written with
     the ranks of all elements."""
     rules = tuple(r for r in _RULES if not lookups or r is not looked_up_rule)
     if ranks:
@@ -212,7 +212,7 @@ def _read_twice(
     given: Mapping[int, Range],
     rules: tuple[Rule, ...],
 ) -> KernelGraph:
-    """Rewrite a program, and then what the rules have written."""
+    """Rewrite a program, and then the result of the rules."""
     for _ in range(2):
         graph = without_dead_ops(read_again(graph, contents, given, rules))
     return graph

@@ -1,8 +1,8 @@
 """A program that is rewritten op by op, with known properties of its values.
 
 Values that are computed in the same way become one value. The known properties are the elements of
-values that depend only on held tensors (such as positions), bounds of integers, and what is certain
-of real numbers.
+values that depend only on held tensors (such as positions), bounds of integers, and certain
+properties of real numbers.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from mirage.semantics.bounds.integer_ranges import Range, range_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.domain import Float64
 from mirage.semantics.numbers import Number, as_number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.substitute import with_operands
@@ -59,7 +60,7 @@ class Reading:
     def add(self, op: Op) -> tuple[Value, ...]:
         """Return the results of ``op``, or earlier values that have the same elements in the same
         places."""
-        if op.renames:  # of what was reshaped before
+        if op.renames:  # of a reshape
             while (made := self.makers.get(op.operands[0])) is not None and made.renames:
                 op = replace(op, operands=made.operands)
         moves = op.renames or (isinstance(op, View) and repeats(op))
@@ -122,7 +123,7 @@ class Reading:
         return np.broadcast_to(found, x.shape)
 
     def places(self, count: int) -> Value:
-        """Return the numbers from 0 on, as many as asked for."""
+        """Return the first whole numbers, from 0 on."""
         line = np.arange(count)
         for v in self.inputs:
             x = self.known.get(v)
@@ -142,8 +143,7 @@ class Reading:
     def is_whole(self, x: Value) -> bool:
         """Return whether all elements are certainly whole numbers."""
         while not x.dtype.is_integer and (
-            isinstance(op := self.makers.get(x), View)
-            or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+            isinstance(op := self.makers.get(x), View) or is_cast(op)
         ):
             x = op.operands[0]
         number = as_number(self.constants[x]) if x in self.constants else None
@@ -152,7 +152,7 @@ class Reading:
 
     def source(self, x: Value) -> Value:
         """Return the value that ``x`` is a cast of."""
-        while isinstance(op := self.makers.get(x), Elementwise) and op.identity and not op.cuts:
+        while is_cast(op := self.makers.get(x)):
             x = op.operands[0]
         return x
 

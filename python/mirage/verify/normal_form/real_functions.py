@@ -94,7 +94,7 @@ def _between(b: Builder, x: Value, low: Value, high: Value) -> Value:
 
 
 class _Known(Certain):
-    """The rules for single ops, given what is known of the ops before them."""
+    """The rules for single ops, given the known facts about the ops before them."""
 
     def extremum(self, op: Op) -> Rule | None:
         """Write a maximum or minimum of two values."""
@@ -125,8 +125,8 @@ class _Known(Certain):
     # ---- choices ---------------------------------------------------------------------------------
 
     def chosen(self, op: Op) -> Rule | None:
-        """Write "``x`` where it is larger than ``y``, else ``y``" and similar choices as a maximum
-        or minimum."""
+        """Write "``x`` where it is larger than ``y``, otherwise ``y``" and similar choices as a
+        maximum or minimum."""
         first, second = (self._part(v) for v in op.operands)
         if first is None or second is None:
             return None
@@ -136,13 +136,13 @@ class _Known(Certain):
         if self._opposite(p, q) or self._opposite(q, p):
             larger = self._compared(p, x, y)
             if larger is not None:
-                # a maximum first: roots look for it
+                # a maximum first: the rules for roots look for it
                 return lambda b: b.binary(BinaryFn.MAX if larger else BinaryFn.MIN, x, y)
         return None
 
     def _part(self, v: Value) -> tuple[Value, Value] | None:
-        """Return a truth value and what is there where it is true, if zero is elsewhere: a number
-        that is chosen is a product with the truth value."""
+        """Return a truth value and the value where it is true, if the value is zero elsewhere: a
+        chosen number is a product with the truth value."""
         op = self.makers.get(v)
         if op is None or op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
             return None
@@ -296,7 +296,7 @@ class _Known(Certain):
             whole = int(size)
             part = size - whole
             while part:
-                # the first root sees what x is made of
+                # the first root sees how x is computed
                 root = self._root(x, 0)(b) if root is x else b.unary(UnaryFn.SQRT, root)
                 part *= 2
                 if part >= 1:

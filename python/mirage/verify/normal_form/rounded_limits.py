@@ -32,7 +32,7 @@ class Step:
 
 
 _DOWN = Step(lambda b, x: b.unary(UnaryFn.FLOOR, x), math.floor)
-_NEAREST = Step(nearest_whole, round)  # of a fraction: ties to even
+_NEAREST = Step(nearest_whole, round)  # at a half: ties to even
 
 
 def with_limits_outside(graph: KernelGraph) -> KernelGraph:
@@ -73,7 +73,7 @@ def rounding_step(op: Op, makers: Mapping[Value, Op]) -> tuple[Step, Value] | No
 
 
 def _are_alike(x: Value, y: Value, makers: Mapping[Value, Op], pattern: Mapping[Value, Op]) -> bool:
-    """Return whether ``x`` is computed as ``y`` is."""
+    """Return whether ``x`` is computed in the same way as ``y``."""
     first, second = makers.get(x), pattern.get(y)
     if second is None:
         return x is y

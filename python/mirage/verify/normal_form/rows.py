@@ -46,7 +46,7 @@ class _Rows:
 
     def __init__(self, made: Mapping[Value, Op], b: Builder, index: Value, count: int) -> None:
         self.made, self.b, self.index, self.count = made, b, index, count
-        self.more = len(index.shape) - 1  # dimensions that come in place of one
+        self.more = len(index.shape) - 1  # dimensions that replace one
         self.known: dict[Value, Value] = {}
 
     def of(self, table: Value) -> Value:

@@ -15,9 +15,9 @@ from math import isfinite
 import numpy as np
 
 from mirage.semantics.domain import Float64
-from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.kinds import Lookup, is_cast
 from mirage.semantics.scalar import Array, BinaryFn
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import Pick
 from mirage.verify.normal_form.reading import Reading, read_again, repeats
 
@@ -84,7 +84,7 @@ def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapp
         if index is None or index.number is None or op.names_rows.from_end:
             return  # elements below 0 name a row
         if not 0 <= index.start.max() < index.step:
-            return  # so they do here
+            return  # the same holds here
         number = index.number
         while number not in inputs and isinstance(view := reading.makers.get(number), View):
             if not view.whole and not repeats(view):
@@ -100,8 +100,8 @@ def numbers_looked_up(graph: KernelGraph, contents: Mapping[int, Array]) -> Mapp
 
 
 def below_zero_rule(reading: Reading, op: Op) -> Value | None:
-    """Return how to write the question whether an index ``start + step * t`` is below zero, where
-    ``0 <= start < step``: whether ``t`` is. None for other ops."""
+    """Return how to write the condition that an index ``start + step * t`` is below zero, where ``0
+    <= start < step``: that ``t`` is. None for other ops."""
     if op.function is not BinaryFn.LT or reading.range(op.operands[1]) != (0.0, 0.0):
         return None
     if not op.operands[0].dtype.is_integer:
@@ -126,7 +126,7 @@ def _index(reading: Reading, x: Value) -> _Index | None:
     op = reading.makers.get(x)
     if isinstance(op, View):
         return _viewed(reading, op)
-    if isinstance(op, Elementwise) and op.identity and not op.cuts:
+    if is_cast(op):
         return _index(reading, op.operands[0])
     if op is not None and op.function in (BinaryFn.ADD, BinaryFn.MUL):
         first, second = (_index(reading, v) for v in op.operands)

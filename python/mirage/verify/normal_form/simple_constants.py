@@ -22,7 +22,7 @@ from mirage.semantics.ugraph import KernelGraph, Op, Structure
 _ULPS = 8
 """The distance of a double from the number that it was computed for, in units of its last digit."""
 _SIMPLE_ARGUMENT = 1 << 20
-"""The most that numerator times denominator of a logarithm's argument may be."""
+"""The largest product of numerator and denominator of a logarithm's argument."""
 _LARGEST_EXPONENT = 40.0
 
 Compiled = Callable[[Number, DType], object]
@@ -40,8 +40,8 @@ class OfSimple:
 
 
 def simple_number(value: Number) -> Fraction | None:
-    """Return the simple number that a double was computed for; None if there is none, or if the
-    number is simple itself."""
+    """Return the simple number from which a double was computed; None if there is none, or if the
+    double itself is simple."""
     if not isinstance(value, Fraction) or not value or is_simple(value):
         return None
     found = simplest_near(value, _ULPS * Fraction(math.ulp(nearest(value))))
@@ -109,5 +109,5 @@ def _is_one(number: Number, other: float, dtype: DType, compiled: Compiled) -> b
 
 
 def _neighbours(x: float) -> tuple[float, float, float]:
-    """Return doubles between which the exact number is whose nearest double is about ``x``."""
+    """Return two doubles that enclose the exact number whose nearest double is about ``x``."""
     return math.nextafter(x, -math.inf), x, math.nextafter(x, math.inf)

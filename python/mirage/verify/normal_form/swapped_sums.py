@@ -1,16 +1,17 @@
 """Sums of sums, in the order in which the inner one picks one element.
 
 ``sum over j of (sum over i of (x[i] where rank[i] == j, else 0))`` is the sum of the sorted
-elements. In the other order, the inner sum picks the one place ``j`` that is the rank of ``i``, so
-what is left is the sum of ``x``.
+elements. In the other order, the inner sum picks the only place ``j`` that is the rank of ``i``, so
+the sum of ``x`` remains.
 """
 
 from __future__ import annotations
 
 from mirage.semantics.indexing.indices import unit_free_dims
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import ReduceFn
 from mirage.semantics.ugraph import Contraction, Op, Value
-from mirage.verify.normal_form.one_index import is_cast, sums, turned, with_one
+from mirage.verify.normal_form.one_index import sums, turned, with_one
 from mirage.verify.normal_form.one_of_a_row import Pick, keeps_one, masked
 from mirage.verify.normal_form.reading import Reading
 

@@ -1,7 +1,7 @@
 """Indices with which the reference looks up rows: they name rows wherever the reference is defined.
 
-So they lie within the table, and what a candidate would do otherwise is not examined (whether it
-counts them from the end, say, or tests whether they are inside).
+So they are within the table, and it is not examined what a candidate does with other indices
+(whether it counts them from the end, for example, or tests whether they are inside).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import inf
 
 from mirage.semantics.bounds.integer_ranges import Range, range_of, ranges_of
-from mirage.semantics.ops.kinds import Elementwise, Lookup, View
+from mirage.semantics.ops.kinds import Elementwise, Lookup, View, is_cast
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
@@ -122,8 +122,7 @@ class _Made:
     def source(self, x: Value) -> Value:
         """Return the value that has all elements of ``x``."""
         while (op := self.makers.get(x)) is not None and (
-            (isinstance(op, View) and op.whole)
-            or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+            (isinstance(op, View) and op.whole) or is_cast(op)
         ):
             x = op.operands[0]
         return x

@@ -3,8 +3,8 @@
 An elementwise op that is not a scalar function has its meaning in ``compute``, which is a program
 over any arithmetic. Run in an "arithmetic" that records each function instead of computing it, it
 gives the scalar functions that it consists of. So an op that consists of scalar functions needs no
-rule anywhere in the verifier. An op that uses anything else (choices, arrays of its own) stays as
-it is, and analyses that have no rule for it raise an error.
+rule anywhere in the verifier. An op that uses anything else (choices, arrays of its own) does not
+change, and analyses that have no rule for it raise an error.
 """
 
 from __future__ import annotations

@@ -16,8 +16,9 @@ from typing import Any
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.numbers import as_number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Elementwise, Op, Value, View
+from mirage.semantics.ugraph import Contraction, Op, Value, View
 from mirage.verify.normal_form.one_of_a_row import before_reshape, picked_sum
 from mirage.verify.normal_form.reading import Reading
 
@@ -115,7 +116,7 @@ def _computed(reading: Reading, op: Op, depth: int) -> TwoValues | None:
     if isinstance(op, Contraction):  # over a dimension of size 1
         alone = len(op.operands) == 1 and op.operands[0].shape == shape
         return known[0] if alone else None
-    if isinstance(op, Elementwise) and op.identity and not op.cuts:
+    if is_cast(op):
         return known[0]
     compute = _FUNCTIONS.get(op.function)
     if compute is None:

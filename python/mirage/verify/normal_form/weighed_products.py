@@ -1,5 +1,5 @@
-"""Products of matrices one of which picks a row in each of its sums: one-hot rows, and weights that
-are scattered to the rows that they belong to.
+"""Products of two matrices, one of which picks a row in each sum: one-hot rows, and weights that
+are scattered to the rows to which they belong.
 
 ``sum over k of W[i, k] x[k, j]``, where ``W[i, k] = sum over c of (y[i, c] where k == t[i, c], else
 0)`` and ``t`` is one of the places, is ``sum over c of y[i, c] x[t[i, c], j]``: the rows that are

@@ -40,7 +40,7 @@ def added_masks(
 
 
 def _with_negative(graph: KernelGraph, held: Value) -> KernelGraph | None:
-    """Return the program with a tensor in place of its negative; None if it is not only
+    """Return the program with a tensor replaced by its negative; None if the tensor is not only
     subtracted."""
     reached, ops = {held}, list[Op]()
     for op in graph.ops:
@@ -56,7 +56,8 @@ def _with_negative(graph: KernelGraph, held: Value) -> KernelGraph | None:
 
 
 def _with_sums(b: Builder, op: Op, makers: _Makers) -> Op:
-    """Return an op that adds negative numbers, or the op itself if it does no such thing."""
+    """Return an op that adds negative numbers instead of subtracting positive ones, or the op
+    itself if it does not subtract such numbers."""
     if op.function not in (BinaryFn.ADD, BinaryFn.SUB):
         return op
     added = op.function is BinaryFn.ADD

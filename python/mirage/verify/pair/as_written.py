@@ -1,8 +1,8 @@
-"""The tests of two programs as they are written, if only readings of them are shown to be equal.
+"""The tests of two programs in their original form, if only readings of them are shown to be equal.
 
 A reading with minus infinity in place of a large negative number is the program for scores that
-are much smaller than the number. How large scores are is seen in the program itself: it is
-compared in float64, and its rounding errors are those that count.
+are much smaller than the number. The original program shows how large scores are: it is compared in
+float64, and its rounding errors count.
 """
 
 from __future__ import annotations

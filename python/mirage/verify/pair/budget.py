@@ -43,7 +43,7 @@ class Budget:
         return _SHARE * self.left
 
     def unlimited(self, run: Callable[[], Found]) -> Found:
-        """Return the result of ``run``, whose time is known in advance and does not count."""
+        """Return the result of ``run``; its time is known in advance and does not count."""
         start = time.process_time()
         found = run()
         self._until += time.process_time() - start

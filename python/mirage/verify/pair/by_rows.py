@@ -152,9 +152,9 @@ def _proof_with_free_values(
     places: Mapping[int, int],
     seed: int,
 ) -> Evidence | None:
-    """Return a proof whatever the values are that both programs compute alike: what is known of the
-    largest probability is known of the largest number of any row, but is not seen any more once
-    the probabilities are compared as scores are."""
+    """Return a proof for arbitrary values in place of those that both programs compute in the same
+    way: facts about the largest probability hold for the largest number of any row, but are lost
+    once the probabilities are compared like scores."""
     for freed in with_free_values(first, second):
         if reads_otherwise(*freed.pair):
             found = _proof(*freed.pair, contents, places, seed)
@@ -166,7 +166,7 @@ def _proof_with_free_values(
 def _in_place(
     first: KernelGraph, second: KernelGraph, freed: Freed, contents: Mapping[int, Array]
 ) -> Evidence | None:
-    """Return a proof with the positions and held tensors as they are."""
+    """Return a proof with the actual positions and held tensors."""
     try:
         with time_limit(math.inf, _SECONDS):
             found = prove_in_place(first, second, {**contents, **freed.positions})
@@ -188,6 +188,6 @@ def _compared(first: KernelGraph, second: KernelGraph, rng: random.Random) -> Ev
             continue
         if found.proved:
             last = found.evidence[-1]
-            # what was read holds at these sizes
+            # the readings hold at these sizes
             return replace(last, text=_READ + last.text.partition(", for all inputs")[0])
     return None

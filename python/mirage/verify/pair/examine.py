@@ -1,5 +1,5 @@
-"""Compares one candidate with its reference: first both programs as they are, and then, if that
-does not decide, in the other ways in which they can be read.
+"""Compares one candidate with its reference: first both programs unchanged and then, if that does
+not decide, in the other ways in which they can be read.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def examine(
     check_graph(reference)
     check_graph(candidate)
     _check_signature(reference, candidate, options.permute)
-    if hint is None:  # which is about the programs as they are
+    if hint is None:  # which is about the unchanged programs
         reference, candidate = map(with_indices_from_start, (reference, candidate))
     if seed is None:
         seed = secrets.randbits(128) if options.seed is None else options.seed
@@ -96,7 +96,7 @@ def examine(
     masked_alone = hint is None and is_long(reference) and one_has_least_masks(*given[:3])
     if masked_alone and (read := _by_readings_of_masks(*given, of)) is not None:
         return read
-    # a hint is about the programs as they are
+    # a hint is about the unchanged programs
     cut = with_choices_cut(reference, candidate) if hint is None else None
     found = None if cut is None else of(*cut)
     if found is None or not _settles(found, contents):
@@ -134,7 +134,7 @@ def _by_readings_of_masks(
         for pair in (pair for pair in pairs if pair is not None):
             read = _of_reading(of(*pair, options=unmeasured), text)
             if read is not None:
-                refutes = text != ALIKE  # where rows are empty, float64 sees what numbers they are
+                refutes = text != ALIKE  # float64 shows the numbers in empty rows
                 return as_written(reference, candidate, read, contents, options, refutes=refutes)
     return None
 
@@ -328,8 +328,8 @@ def _readings(
 
 
 def _notes(constants: Mapping[Number, Number | OfSimple], depth: Depth) -> Iterator[Evidence]:
-    """Yield evidence that says how the programs were read, since they are not shown to be equal as
-    they are."""
+    """Yield evidence that says how the programs were read, since their original forms are not shown
+    to be equal."""
     yield from notes_on_constants(constants)
     if depth is Depth.EXPONENTIALS:
         yield Evidence("functions", True, "read as what they are made of: exponentials, maxima")

@@ -1,8 +1,8 @@
 """Proofs of the parts of two programs whose common values were guessed from numbers.
 
 A part may be written differently in ways that need one of the other readings (a sigmoid as a
-quotient of exponentials, a root of a product, a choice by a sign), although the rest of the
-programs would be too large for it.
+quotient of exponentials, a root of a product, a choice by a sign), for which the whole programs
+would be too large.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The values that two long programs have in common, guessed from numbers.
 
-Two programs of a user come without a statement about what their tensors hold. Both are run once on
-the same random inputs, in float64, and values with the same numbers are guessed to be the same. The
-guess is a hint like any other (:mod:`mirage.verify.pieces.kernel_by_kernel`): each pair is proved
-by itself or dropped.
+A user's two programs come without a statement about the contents of their tensors. Both are run
+once on the same random inputs, in float64, and values with the same numbers are guessed to be the
+same. The guess is a hint like any other (:mod:`mirage.verify.pieces.kernel_by_kernel`): each pair
+is proved separately or dropped.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _MOST_WORK = 1e9
 _WORK_OF_SECOND = 2.5e8
 """The number of elements that are computed in a second or less."""
 _COMPARED = 1 << 16
-"""The elements of each value that are compared: a guess that is wrong for others is not proved."""
+"""The number of elements of each value that are compared: a guess that is wrong elsewhere cannot be
+proved."""
 _DRAWN = 1048573
 """The numbers that are drawn for a tensor, which are repeated if it has more elements. A prime:
 rows of a matrix are different parts of them."""
@@ -123,7 +124,7 @@ _Numbers = list[tuple[Value, Array]]
 
 
 def _compared(x: Array) -> Array:
-    """Return some elements in row-major order, the same ones of all arrays of a size."""
+    """Return some elements in row-major order, at the same places in all arrays of one size."""
     if x.size <= _COMPARED:
         return x.ravel()
     places = np.random.default_rng(x.size).integers(0, x.size, _COMPARED)

@@ -20,7 +20,7 @@ def floats_at_real_sizes(
     instance: Instance, work: float, source: np.random.Generator, order: tuple[int, ...] | None
 ) -> tuple[list[Difference | None], Evidence]:
     """Compare in float64 under an order of the candidate's outputs; without an order, compare them
-    as they are, and at more places."""
+    in the given order, and at more places."""
     sample = instance.stable_sample
     as_it_is = tuple(range(len(instance.stable[0].outputs)))
     results = compare_floats(instance.stable, sample, source, order or as_it_is)

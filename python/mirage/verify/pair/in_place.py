@@ -43,8 +43,8 @@ from mirage.verify.verify_options import VerifyOptions
 
 
 def _has_integers(*graphs: KernelGraph) -> bool:
-    """Return whether a program has truth values or whole numbers, about which more is known than
-    about other values."""
+    """Return whether a program has truth values or whole numbers, about which more can be known
+    than about other values."""
     return any(v.dtype.is_integer for g in graphs for op in g.ops for v in op.results)
 
 
@@ -96,8 +96,8 @@ def _unless_outside(
     contents: Mapping[int, Array],
     options: VerifyOptions,
 ) -> Verdict:
-    """Return the verdict on a candidate that gave no number somewhere: not a refutation, if it
-    looks up rows, and no difference is found where whole numbers name rows."""
+    """Return the verdict on a candidate that gave no number somewhere: this is not a refutation if
+    it looks up rows and no difference is found where whole numbers name rows."""
     pair = decompose(reference, stable=True), decompose(candidate, stable=True)
     if not looked_up(pair[1]):
         return verdict
@@ -128,7 +128,7 @@ def _measured(
     try:
         references = [stable[0], decompose(reference)]
         asked, looked_at = stable[1], sample
-        if rows is not None and rows.places:  # elsewhere the reference means nothing
+        if rows is not None and rows.places:  # elsewhere the reference has no meaning
             asked = within_places(asked, contents, rows.places)
             looked_at = choose_sample((stable[0], asked), options.work, rng)
         defined = defined_evidence(references, asked, looked_at, rng, order, contents)

@@ -3,11 +3,10 @@
 ``softmax(masked_fill(s, m, -1e9))`` is the softmax with minus infinity wherever a row has an
 element that is not masked: the exponential of a number below -2^28 is zero in every type. In a row
 that is masked completely all masked elements are equal, so that the softmax is a number, while with
-minus infinity there is none. So a candidate with such masks is read with minus infinity in their
-place. If it is then equal to the reference, and defined wherever the reference is, the reference
-has no number in those rows, and what the candidate gives there makes no difference. A reference
-with such masks is read in this way if it stays defined wherever it was: then no row is masked
-completely.
+minus infinity it is NaN. So a candidate with such masks is read with minus infinity in their place.
+If it is then equal to the reference, and defined wherever the reference is, the reference has no
+number in those rows, and what the candidate gives there makes no difference. A reference with such
+masks is read in this way if it stays defined wherever it was: then no row is masked completely.
 
 If both programs have such masks, they may also be read with the same number in all of them: if a
 row is masked completely, its softmax does not depend on the number, because it is that of the
@@ -15,7 +14,7 @@ scores without it.
 
 These readings hold for scores below 2^28 (2^14 in f16, whose numbers end at 2^16), and only if
 nothing but exponentials, or maxima that are subtracted from their arguments, depends on the number.
-Whether scores are that small is seen where the programs are tested as they are written
+Whether scores are that small is tested with the original programs
 (:mod:`mirage.verify.pair.as_written`).
 """
 
@@ -28,10 +27,11 @@ import numpy as np
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.scalar import Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import KernelGraph, Op, Value, View
 from mirage.verify.evidence.defined.evidence_of_definedness import defined_evidence
 from mirage.verify.evidence.roundings.input_roles import least
 from mirage.verify.evidence.samples.sampled_outputs import choose_sample
@@ -54,7 +54,7 @@ _CARRIED = (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, ReduceFn.MAX)
 def without_least_masks(
     graph: KernelGraph, contents: Mapping[int, Array] = {}
 ) -> KernelGraph | None:
-    """Return the program with minus infinity in place of numbers that masks add; None if it has
+    """Return the program with minus infinity in place of the numbers that masks add; None if it has
     no such masks, or if anything else depends on them. ``contents`` are the elements of the tensors
     that it holds, which may be masks by position."""
 
@@ -163,7 +163,7 @@ def _reach_only_exponents(graph: KernelGraph, masks: Set[Value]) -> bool:
     for op in graph.ops:
         if not reached & set(op.operands) or op.function is UnaryFn.EXP:
             continue
-        same = isinstance(op, View) or (isinstance(op, Elementwise) and op.identity and not op.cuts)
+        same = isinstance(op, View) or is_cast(op)
         if not same and op.function not in _CARRIED:
             return False
         if op.function is BinaryFn.SUB and op.operands[1] in reached - maxima:

@@ -48,7 +48,7 @@ def _drawn(
     sample = instance.exact_sample
     draws: list[FieldDraw] = []
     redrawn = 0
-    differ = False  # one draw is enough for that
+    differ = False  # one draw is enough to see that
     hopeless = 0
     while not differ and len(draws) < options.draws and redrawn <= options.redraws:
         result = field_draw(instance.exact, sample, rng, logarithms=logarithms)

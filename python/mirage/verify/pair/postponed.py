@@ -25,8 +25,8 @@ class Open:
     it gets ``verdict``.
 
     Either its rounding errors remain, or the ``pieces`` must be tested at their real sizes because
-    the whole is too large for it (``reason``). ``stored`` says which values the candidate's tensors
-    are claimed to hold."""
+    the whole is too large for that (``reason``). ``stored`` says which values the candidate's
+    tensors are claimed to hold."""
 
     verdict: Verdict
     candidate: KernelGraph
@@ -115,8 +115,8 @@ def rounding_evidence(results: Sequence[Errors], assumed: Assumptions) -> Eviden
 
 
 def _too_large(found: Errors) -> str:
-    """Say what is wrong with errors that are too large: what is lost, or by how much they exceed
-    the reference's."""
+    """Say what is wrong with errors that are too large: which information is lost, or by how much
+    they exceed the reference's."""
     if found.lost:
         return found.where
     where = f" ({found.where})" if found.where else ""

@@ -21,8 +21,8 @@ from mirage.verify.pair.zero_rows import ZEROS, with_zero_rows
 def readings_of_masks(
     reference: KernelGraph, candidate: KernelGraph, contents: Mapping[int, Array], work: float
 ) -> Iterator[tuple[KernelGraph, KernelGraph, str]]:
-    """Yield both programs in readings of their masks. A reading of the candidate gives another
-    result only where the reference gives no number; one of the reference, nowhere."""
+    """Yield both programs in readings of their masks. A reading of the candidate may give another
+    result only where the reference gives no number, and a reading of the reference nowhere."""
     if (cancelled := without_common_divisors(candidate)) is not None:
         yield reference, cancelled, CANCELLED
         first = without_common_divisors(reference)

@@ -69,7 +69,7 @@ class Patience:
 
 
 class Verification:
-    """The layers for one pair, and the evidence that they give."""
+    """The layers of verification for one pair, and their evidence."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class Verification:
         guessed: bool = False,
     ) -> None:
         self.depth, self.patience, self.budget = depth, patience, budget or Budget()
-        self.permutable = permutable  # outputs; what follows them are operands of calls
+        self.permutable = permutable  # outputs; they are followed by operands of calls
         self.reference = reference
         self.candidate = candidate
         self.options = options
         self.seed = seed
         self.hint, self.known = hint, known
         self.contents, self.positions = contents, positions
-        self.guessed = guessed  # the hint: nobody goes on with single kernels
+        self.guessed = guessed  # the hint: there is no continuation with single kernels
         self.unshown: tuple[int, ...] = ()
         self.stored: Pairs = ()
         self.rough: Value | None = None
@@ -103,8 +103,8 @@ class Verification:
         self.evidence: list[Evidence] = []
 
     def _primitive(self) -> tuple[tuple[KernelGraph, KernelGraph], tuple[KernelGraph, KernelGraph]]:
-        """Return both programs in primitive ops, in two forms: as floats are computed, and as exact
-        numbers are."""
+        """Return both programs in primitive ops, in two forms: for floats, and for exact
+        numbers."""
         a, b = self.reference, self.candidate
         stable = (decompose(a, stable=True), decompose(b, stable=True))
         first, second = (normalize(decompose(g), self.depth) for g in (a, b))
@@ -276,8 +276,8 @@ class Verification:
     def _exactly(
         self, first: KernelGraph, second: KernelGraph, aligned: bool, rng: random.Random
     ) -> Exact:
-        """Compare exactly: kernel by kernel with a hint of what the kernels compute, otherwise as
-        one."""
+        """Compare exactly: kernel by kernel with a hint of what the kernels compute, otherwise as a
+        whole."""
         o = self.options
         shared = with_shared_weights(first, second)
         if self.hint is None or not aligned or not o.prove:
@@ -287,7 +287,7 @@ class Verification:
                     one, other, rng, proofs=o.prove, max_error_log2=o.max_error_log2
                 )
             )
-            # a difference for weights of any other kind is none
+            # a difference for other weights does not count
             return found if shared is None else replace(found, difference=None)
 
         limit = self.patience
@@ -349,9 +349,9 @@ class Verification:
 def try_piece(
     piece: Piece, options: VerifyOptions, seed: int, stored: Pairs = (), *, every: bool = False
 ) -> Tested:
-    """Return the tests of a piece at its real sizes, on inputs of its own. They include its
-    rounding errors if kernels compute it, or for ``every`` piece. ``stored`` are the values that
-    tensors are claimed to hold; it only affects which kernel is blamed for errors."""
+    """Return the tests of a piece at its real sizes, on its own inputs. They include its rounding
+    errors if kernels compute it, or for ``every`` piece. ``stored`` are the values that tensors are
+    claimed to hold; it only affects which kernel is blamed for errors."""
     test = Verification(piece.first, piece.second, 0, options, seed, None, {})
     test.stored = stored
     passed, rounding = test.tests(every or any(isinstance(op, Structure) for op in piece.ops))

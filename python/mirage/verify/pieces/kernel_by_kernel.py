@@ -67,7 +67,7 @@ class Piece:
 
     @cached_property
     def key(self) -> str:
-        """A hash that is equal for equal pieces, whatever their values are called."""
+        """A hash that is equal for equal pieces, whatever the names of their values."""
         return hashlib.sha256("\n=\n".join(self._signatures).encode()).hexdigest()
 
     @property
@@ -173,9 +173,10 @@ class _Known:
         self.program, self.candidate = program, candidate
         self.defining = {v: op for op in program.ops for v in op.results}
         self.defined = {v: op for op in candidate.ops for v in op.results}
-        # of each value of the candidate that is known the program's value; inputs by position
+        # the program's value for each known value of the candidate; inputs by position
         self.equal: dict[Value, Value] = dict(zip(candidate.inputs, program.inputs, strict=True))
-        self.light: set[Value] = set()  # of these, what both make in the same way of few elements
+        # those of them that both programs compute in the same way from few elements
+        self.light: set[Value] = set()
 
     def is_same(self, pairs: Pairs) -> bool:
         """Return whether both programs have the very same op, with operands that are the same

@@ -4,11 +4,11 @@ A module holds tensors that its caller does not pass: parameters, buffers, const
 of the program. A *parameter* may hold anything: two programs are compared for all of its values,
 and it is the same parameter in both if it has the same name (or the name that an explicit pair
 gives it). The contents of a *buffer* or *constant* are fixed: it is the same in both if it holds
-the same elements, whatever it is called.
+the same elements, whatever its name.
 
 :func:`align` writes both programs with one list of inputs: first those that a caller passes, by
 position, then the bound tensors. A tensor that only one of them reads becomes an input that the
-other ignores, so no two tensors are matched by position that are not the same.
+other ignores, so different tensors are never matched by position.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _with_inputs(
     return KernelGraph(graph.name, tuple(inputs), ops, renamed.outputs)
 
 
-# ---- which is which
+# ---- matching of tensors
 
 
 def _keys(
@@ -235,7 +235,7 @@ def _keys(
     by_name = {b.name for s in (reference, candidate) for b in s.bound if b.content is None}
 
     def key(bound: Bound, given: bool, name: str) -> str:
-        # Buffers in IR come without their elements: they go by their names on both sides.
+        # Buffers in IR come without their elements, so they are matched by name.
         if given or bound.content is None or name in by_name:
             return _NAME + name
         content = np.ascontiguousarray(bound.content)

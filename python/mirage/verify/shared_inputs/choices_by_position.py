@@ -5,8 +5,8 @@ by zeros. Suppose that one program chooses its pieces by positions and another o
 them. They are the same if they are read in the same way, so choices whose truth values follow from
 positions alone are written as slices and joins, which small models can represent.
 
-Choices that both programs make in the same way stay as they are. They need not be understood to be
-the same in both, and cutting them only makes programs larger.
+Choices that both programs make in the same way are not changed: they are equal without being
+understood, and cutting them would only make the programs larger.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mirage.semantics.substitute import rename_ops, with_operands, without_dead_
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View, launches
 
 _MOST_BLOCKS = 16
-"""The most pieces of equal length along a dimension within each of which nothing changes. Small
-models pin this many."""
+"""The most pieces along a dimension, of equal length and without a change inside. Small models pin
+this many."""
 _MOST_PIECES = 16
 """The most pieces of a tensor."""
 _MOST_ELEMENTS = 1 << 16

@@ -1,10 +1,10 @@
 """Programs around calls that remain in the framework.
 
-Nothing is known of a call except that it is a function of its operands. So both programs are cut at
-their calls: the arguments of a call become outputs, and its results become inputs. If the programs
-make the same calls in the same order and agree on all outputs of the cut form, they agree (by
-induction over the calls). A gather of rows by index is such a call too: the only property used is
-that equal indices select equal rows of equal tables.
+Nothing is known about a call except that it is a function of its operands. So both programs are cut
+at their calls: the arguments of a call become outputs, and its results become inputs. If the
+programs make the same calls in the same order and agree on all outputs of the cut form, they agree
+(by induction over the calls). A gather of rows by index is such a call too: the only property used
+is that equal indices select equal rows of equal tables.
 """
 
 from __future__ import annotations

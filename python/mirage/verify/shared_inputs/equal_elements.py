@@ -28,7 +28,7 @@ def filled(graph: KernelGraph, uniform: Mapping[int, Array]) -> KernelGraph:
         if v not in read_here:
             continue
         b = Builder()
-        number = b.constant(Fraction(float(x.flat[0])), v.dtype)  # as it is, not as it is spelt
+        number = b.constant(Fraction(float(x.flat[0])), v.dtype)  # its value, not its spelling
         names[v] = b.broadcast(number, v.shape) if v.shape else number
         ops.extend(b.ops)
     return _with_values(graph, names, ops)

@@ -6,8 +6,8 @@ way). The shift that keeps the exponentials of a sum small (``m`` in ``m + log(s
 cancels in the result, so it may become an input that stands for any number: its size, and whether
 it is infinite, need not be understood.
 
-An input stands for real numbers. Values that may be infinite are never replaced: those made of
-masks, logarithms or infinite numbers stay as they are.
+An input stands for real numbers. Values that may be infinite are never replaced: those computed
+from masks, logarithms or infinite numbers remain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Equal = Callable[[KernelGraph, KernelGraph], bool]
 class Freed:
     """Two programs with further inputs, some of which stand for values that are ``not_negative``,
     or ``positive``. ``total`` says that these values are numbers for all inputs; otherwise a mask
-    may keep away where one of them is not defined."""
+    may exclude the places where one of them is not defined."""
 
     pair: Pair
     not_negative: frozenset[int]
@@ -48,8 +48,8 @@ def with_free_values(
 ) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
     inputs: first the shifts of exponentials, then also the values that they share, and then only
-    those of these that are not computed from others: what is known of the largest element of a row
-    is known if the row is an input, and its largest element is not. Nothing is yielded if there are
+    those of these that are not computed from others: facts about the largest element of a row are
+    known if the row is an input, but not if its largest element is. Nothing is yielded if there are
     no such values. Shifts are the same if the numbers that they replace ``are_equal``."""
     first, second = map(with_finite_maxima, (first, second))
     numbers: dict[object, int] = {}

@@ -65,7 +65,7 @@ def joined_of_others(
         return inputs[i].type.size, i in foreign, i
 
     written: set[int] = set()
-    firsts: dict[int, Array] = {}  # of those that repeat their first blocks
+    firsts: dict[int, Array] = {}  # among those that repeat their first blocks
     for i in sorted(foreign, key=order):
         sources = {
             j: _Source(firsts.get(j, contents[j]), inputs[j].shape)
@@ -117,8 +117,8 @@ def _number(x: Array) -> Part | None:
 def _by_elements(
     shape: tuple[int, ...], dim: int, length: int, sources: Mapping[int, _Source], signed: bool
 ) -> dict[bytes, Part]:
-    """Return the blocks of so many indices along a dimension of the sources that have this shape
-    otherwise, except for dimensions of one element, by their contents."""
+    """Return the blocks of a number of indices along a dimension of the sources, by their contents.
+    Apart from this dimension, and from dimensions of one element, the sources have this shape."""
     found: dict[bytes, Part] = {}
     for negative in (False, True) if signed else (False,):
         for j, source in sources.items():
@@ -141,7 +141,7 @@ def _shape_like(given: tuple[int, ...], shape: tuple[int, ...], dim: int) -> tup
 
 
 def _elements(x: Array) -> bytes:
-    return np.ascontiguousarray(x + 0.0).tobytes()  # the zeros of both signs are one
+    return np.ascontiguousarray(x + 0.0).tobytes()  # zeros of both signs are equal
 
 
 def _squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:

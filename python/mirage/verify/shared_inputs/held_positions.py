@@ -22,7 +22,7 @@ from mirage.semantics.substitute import rename_graph
 from mirage.semantics.ugraph import KernelGraph, Op
 
 _LEAST = 3
-"""The fewest positions of one dimension: any two numbers are a linear function."""
+"""The fewest positions along one dimension: any two numbers are a linear function."""
 
 
 @dataclass(frozen=True)
@@ -116,13 +116,13 @@ def _interval(of_rows: bool, along: Array, first: int) -> Between | None:
 
 
 def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
-    """Return a linear function of row and column that gives the elements that are ``there``,
-    exactly, and in f32 at each step."""
+    """Return a linear function of row and column that gives the elements in ``there`` exactly, in
+    f32 at each step."""
     column, row = (_slope(v, t) for v, t in ((x, there), (x.T, there.T)))
     i, j = (int(k[0]) for k in np.nonzero(there))
     number = x[i, j] - row * i - column * j
     parts = (row * np.arange(x.shape[0]))[:, None], column * np.arange(x.shape[1]), number
-    with np.errstate(over="ignore", invalid="ignore"):  # then the parts are not exact
+    with np.errstate(over="ignore", invalid="ignore"):  # otherwise the parts are not exact
         single = [np.asarray(p, dtype=np.float32) for p in parts]
         total = (single[0] + single[1]) + single[2]
     exact = all((s == p).all() for s, p in zip(single, parts, strict=True))
@@ -133,7 +133,7 @@ def _linear(x: Array, there: Array, seen: Between | None) -> Held | None:
 
 
 def _slope(x: Array, there: Array) -> float:
-    """Return the difference of two neighbouring elements of a row that are there; zero if there are
+    """Return the difference of two neighbouring elements of a row in ``there``; zero if there are
     none."""
     rows, columns = np.nonzero(there[:, 1:] & there[:, :-1])
     return float(x[rows[0], columns[0] + 1] - x[rows[0], columns[0]]) if len(rows) else 0.0

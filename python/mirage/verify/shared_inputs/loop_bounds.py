@@ -17,7 +17,7 @@ _DRAWS = 4
 _OFTEN = 1 / 8
 """The share of these integers that lie far beyond the bounds."""
 _FAR = 1 << 40
-"""A number beyond all that a loop counts, and exact in float64."""
+"""A number beyond any number of steps, and exact in float64."""
 
 
 def bounds_in_place(

@@ -1,9 +1,9 @@
 """Held tensors read as the numbers that they are rounded from.
 
-A triangle of averages holds 1/3 as it is in f32, and the program that divides by the number of
+A triangle of averages holds 1/3 rounded to f32, and the program that divides by the number of
 positions has 1/3 itself. Kernels contain only the rounded number, so a program with the tensor and
-one with a tensor of any other numbers that round to the same compile to the same kernels: what is
-shown of one holds for the other, as for constants (``docs/verification.md``).
+one with a tensor of any other numbers that round to the same compile to the same kernels: a proof
+for one holds for the other, as for constants (``docs/verification.md``).
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def has_rows(*graphs: KernelGraph) -> bool:
 
 
 def with_lines_of_indices(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with indices in one dimension, in the same order: lookups with the same
-    indices get the same operands then, whatever the shape of the indices is."""
+    """Return ``graph`` with indices in one dimension, in the same order: then lookups with the same
+    indices get the same operands, whatever the shape of the indices."""
     ops: list[Op] = []
     names: dict[Value, Value] = {}
     looked_up = _rows(graph)
@@ -148,7 +148,8 @@ def _cut(graph: KernelGraph, classes: Sequence[_Class], side: int) -> KernelGrap
         inputs.append(value)
         own, other = each.members[side], each.members[1 - side]
         names.update((v, value) for op in own for v in op.results)
-        # the first of the reference beside all of the candidate, then the others beside its first
+        # compare the reference's first lookup with all of the candidate, then the others with its
+        # first
         if not own or not other:
             continue
         beside = [own[0]] * len(other) if side == 0 else own

@@ -1,9 +1,9 @@
 """Tables that are the sum of a table that the other program holds and a smaller one.
 
-A bias for each distance, ``slope * (column - row)``, is a bias by columns minus a number that each
-row has in common, which a softmax does not see. The contents of tensors are fixed. So a tensor that
-only one program has may be written as the sum of two that give the same elements, if this is true
-for each element, in f32 as well.
+A bias for each distance, ``slope * (column - row)``, is a bias by columns minus a number for each
+row, which cancels in a softmax. The contents of tensors are fixed. So a tensor that only one
+program has may be written as the sum of two that give the same elements, if this is true for each
+element, in f32 as well.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_as_sums(inputs: Sequence[Value], contents: Mapping[int, Array]) -> Mapp
 
 
 def _rest(x: Array, part: Array) -> Array | None:
-    """Return what has to be added to ``part`` to give ``x``, if that is smaller than ``x``."""
+    """Return the difference of ``x`` and ``part``, if it is smaller than ``x``."""
     fits = part.size > 1 and part.ndim <= x.ndim and part.size < x.size
     if not fits or any(n not in (1, m) for n, m in zip(part.shape[::-1], x.shape[::-1])):
         return None

@@ -1,9 +1,9 @@
-"""Held tensors that two programs have computed in different ways, with different roundings.
+"""Held tensors that two programs computed in different ways, with different roundings.
 
 The frequencies of a rotary embedding are ``10000 ** (-i / d)`` in one program and an exponential of
-a logarithm in another one. What is left of both is a table in f32, and the tables differ in their
-last digits. As functions the programs are compared with one table for both; how much the roundings
-of the tables matter is measured with each program's own one.
+a logarithm in another one. Both become a table in f32, and the tables differ in their last digits.
+As functions, the programs are compared with one table for both; the effect of the roundings is
+measured with each program's own table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mirage.verify.shared_inputs.bound_tensors import Aligned
 ROUNDED = 2.0**-22
 """The relative error of a few roundings to f32."""
 MOST_ELEMENTS = 1 << 14
-"""The most elements, or different numbers, of a tensor whose elements are looked for."""
+"""The most elements, or different numbers, of a tensor whose elements are searched for."""
 
 
 def with_one_table(given: Aligned) -> Aligned | None:

@@ -2,8 +2,8 @@
 //
 // Variables with finite domains, a cost for each choice, and costs for pairs of
 // choices: minimise the sum. (A factor graph with unary and pairwise factors;
-// layout assignment is such a problem.) The problem and the cost of a solution
-// stand apart from the solvers.
+// layout assignment is such a problem.) The problem and the cost of a solution are separate from
+// the solvers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 
 namespace mirage::block {
 
-/// Cost of what must not be chosen; no sum of two costs overflows.
+/// Cost of a forbidden choice; no sum of two costs overflows.
 inline constexpr double forbidden = 1e30;
 
 struct AssignmentProblem {
@@ -38,14 +38,14 @@ struct AssignmentProblem {
   std::vector<Variable> variables;
   std::vector<Factor> factors;
 
-  /// Nothing, or what is wrong with the instance.
+  /// Nothing, or the error in the instance.
   std::optional<std::string> check() const;
 
   /// Cost of a complete assignment. Precondition: one choice in range for each
   /// variable.
   double getCost(llvm::ArrayRef<size_t> choices) const;
 
-  /// Nothing, or why the assignment is not a solution.
+  /// Nothing, or the reason why the assignment is not a solution.
   std::optional<std::string> verify(llvm::ArrayRef<size_t> choices) const;
 };
 

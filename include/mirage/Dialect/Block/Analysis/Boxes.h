@@ -12,56 +12,56 @@
 
 namespace mirage::block {
 
-/// The shared tile for a load: the largest swizzle that its rows are multiples
-/// of, else rows without a pad.
+/// The shared tile for a load: with the largest swizzle of which its rows are multiples, or
+/// otherwise with rows without a pad.
 thread::SharedType getSharedType(int64_t rows, int64_t cols, mlir::Type elementType);
 
-/// Why a tile of a tensor is not a box that the tensor memory accelerator copies; nullopt
-/// where it is one.
+/// The reason why a tile of a tensor is not a box that the tensor memory accelerator copies;
+/// nullopt if it is one.
 std::optional<std::string> whyNoBox(mlir::RankedTensorType tensor, TileType tile);
 
-/// The same of a load's tile, which may also be a shifted box (ShiftedBoxes.h).
+/// The same for a load's tile, which may also be a shifted box (ShiftedBoxes.h).
 std::optional<std::string> whyNoBox(LoadOp load);
 
 /// Whether the tensor memory accelerator can copy the load's tile.
 bool isBox(LoadOp load);
 
-/// Whether the rows of a looked up tile can be copied to shared memory one by one, by
-/// pieces of 16 bytes. The tile's columns lie along the rows.
+/// Whether the rows of a looked-up tile can be copied to shared memory one by one, in pieces of 16
+/// bytes. The tile's columns run along the rows.
 bool canGatherAsync(GatherOp gather);
 
-/// Whether the tile is of one row of its table, and the tensor memory accelerator can copy it:
-/// the matrix of an expert among those of all.
+/// Whether the tile is a part of one row of its table, and the tensor memory accelerator can copy
+/// it: for example, the matrix of one of several experts.
 bool isBoxOfRow(GatherOp gather);
 
 /// Whether warpgroups can read a looked up tile from a ring.
 bool canFillRing(GatherOp gather);
 
-/// Whether nothing but products that round a tile to TF32 reads it and its views.
+/// Whether only products that round a tile to TF32 read it and its views.
 bool onlyFeedsTf32(mlir::Value value);
 
 /// The tensor map that copies the load's tile, one panel of its swizzle at a
 /// time. Precondition: layouts are assigned, the launch uses warpgroups.
 kernel::TensorMapAttr getTensorMap(LoadOp load);
-/// The same of a box of one row of a table.
+/// The same for a box of one row of a table.
 kernel::TensorMapAttr getTensorMap(GatherOp gather);
 
 /// A result that leaves a launch of warpgroups through shared memory.
 struct BoxStore {
   thread::SharedType tile;
   kernel::TensorMapAttr map;
-  /// Whether each group of warps stores the rows that it owns, 64 of each part, when it
-  /// is done with them: blocks that go on multiply with the other groups meanwhile.
+  /// Whether each group of warps stores the rows that it owns, 64 of each part, when they are
+  /// complete: in blocks that continue, the other groups multiply meanwhile.
   bool byGroups = false;
 };
 
-/// How the tensor memory accelerator stores result `number`; nullopt where the
-/// tile is not a box, or not all blocks store it. Precondition as above.
+/// How the tensor memory accelerator stores result `number`; nullopt if the tile is not a box, or
+/// if not all blocks store it. Precondition as above.
 std::optional<BoxStore> getBoxStore(StoreOp store, unsigned number);
 
-/// How blocks that go on with another tile store one: part by part, columns of one
-/// copy each, through the slots of a buffer of its own in turns. Where threads do
-/// not hold a part's columns of their rows, the part is the whole tile.
+/// How blocks that continue with another tile store one: part by part, each with the columns of one
+/// copy, alternately through the slots of a separate buffer. If threads do not hold a part's
+/// columns of their rows, the part is the whole tile.
 struct StoreParts {
   thread::SharedType buffer;
   thread::FragmentType part;

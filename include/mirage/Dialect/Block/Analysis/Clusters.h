@@ -11,19 +11,20 @@
 
 namespace mirage::block {
 
-/// The axis of the grid along which blocks of a cluster of `blocks` share most of what
-/// loops copy, among those whose extent `blocks` divides; empty where they share nothing.
+/// The axis of the grid along which the blocks of a cluster of `blocks` share most of the bytes
+/// that loops copy, among the axes whose extent `blocks` divides; empty if they share nothing.
 llvm::StringRef getClusterAxis(kernel::LaunchOp launch, int64_t blocks);
 
-/// Why blocks of a launch cannot work in clusters of `blocks`; nullopt where they can.
+/// The reason why blocks of a launch cannot work in clusters of `blocks`; nullopt if they can.
 /// Precondition: warpgroups compute its products.
 std::optional<std::string> whyNoCluster(kernel::LaunchOp launch, int64_t blocks);
 
-/// How many blocks copy a part each of the load's tile, for all of them: 1 where each
-/// block copies its own.
+/// The number of blocks that each copy a part of the load's tile for all of them: 1 if each block
+/// copies its own.
 int64_t getSharers(LoadOp load);
 
-/// The first dimension of a tile of more than 1, along which blocks that share it cut it.
+/// The first dimension of a tile with an extent above 1, along which blocks that share the tile cut
+/// it.
 int64_t getPartDim(TileType tile);
 
 } // namespace mirage::block

@@ -45,26 +45,25 @@ inline thread::SharedType getShared(mlir::Value value) {
 /// A scalar constant (rank 0), which is not held anywhere.
 inline bool isScalar(mlir::Value value) { return value.getDefiningOp<ConstantOp>() != nullptr; }
 
-/// Whether the op computes each element of a tile from the operands' elements at
-/// its index; `repeats` counts ops that only repeat them too.
+/// Whether the op computes each element of a tile from the operands' elements at its index; with
+/// `repeats`, ops that only repeat elements count too.
 inline bool isElementwise(mlir::Operation *op, bool repeats = true) {
   auto tile = llvm::dyn_cast<TileOpInterface>(op);
   return tile && tile.isElementwise() && (repeats || tile.getElementWork() > 0);
 }
 
-/// The value without the reshape beside a load or a store.
+/// The value without the reshape next to a load or a store.
 inline mlir::Value stripReshape(mlir::Value value) {
   while (auto reshape = value.getDefiningOp<ReshapeOp>())
     value = reshape.getInput();
   return value;
 }
 
-/// Whether the reshape makes a matrix of a loaded or gathered tile, as
-/// mirage-flatten-tiles puts it beside loads (beside the store it gives back the rank
-/// of a tensor, which is not 2).
+/// Whether the reshape, which mirage-flatten-tiles inserts after loads, turns a loaded or gathered
+/// tile into a matrix (before the store, a reshape restores the rank of a tensor, which is not 2).
 bool isMatrixOf(ReshapeOp reshape, mlir::Value loaded);
 
-/// The loaded or gathered tile as a matrix: the reshape beside it, or the tile itself.
+/// The loaded or gathered tile as a matrix: the reshape after it, or the tile itself.
 mlir::Value getMatrix(mlir::Value loaded);
 
 /// Whether layouts are assigned; reports the first tile without one.

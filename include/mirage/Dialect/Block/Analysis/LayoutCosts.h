@@ -1,6 +1,6 @@
 //===- LayoutCosts.h - what layouts cost ------------------------*- C++ -*-===//
 //
-// Estimates in instructions of one warp. They only have to rank choices.
+// Estimates in instructions of one warp. They only need to rank choices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,15 +15,18 @@ namespace mirage::block {
 /// Change of layout of a tile.
 double getConversionCost(const thread::LinearLayout &from, const thread::LinearLayout &to);
 
-/// Sum of what the warps hold of a tile, in a layout whose zero warp vectors
-/// stand for summands: each thread adds what it owns in `to`.
+/// Sum of the summands that warps hold of a tile, in a layout whose zero warp vectors mean
+/// summands: each thread adds the elements that it owns in `to`.
 double getWarpSumCost(const thread::LinearLayout &from, const thread::LinearLayout &to);
 
 /// Reduction along `dim`; `partial` leaves out the exchange between warps.
 double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool partial);
 
-/// Sums or maxima of the elements so far along `dim`.
+/// Running sums or maxima along `dim`.
 double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
+
+/// Elements in order along `dim`.
+double getSortingCost(const thread::LinearLayout &layout, int64_t dim);
 
 /// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major
 /// one (0) in global memory: instructions, and sectors of 32 bytes that they
@@ -31,15 +34,14 @@ double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
 double getGlobalAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
                            int64_t contiguousDim, int64_t aligned);
 
-/// What loads cost beyond that if each brings less than 32 bits although vectors are possible.
+/// The additional cost of loads if each brings less than 32 bits although vectors are possible.
 double getNarrowLoadCost(const thread::LinearLayout &layout, int64_t elementBytes,
                          int64_t contiguousDim, int64_t aligned);
 
 /// Loads from a shared tile that is row-major.
 double getSharedAccessCost(const thread::LinearLayout &layout, int64_t elementBytes);
 
-/// Registers of 32 bits that a tile takes in one thread beyond what is
-/// comfortable, as a cost.
+/// The cost of the 32-bit registers of a tile in one thread that exceed a comfortable number.
 double getSpillCost(const thread::LinearLayout &layout, int64_t elementBytes);
 
 } // namespace mirage::block

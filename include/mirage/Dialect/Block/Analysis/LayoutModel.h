@@ -34,8 +34,8 @@
 
 namespace mirage::block {
 
-/// How one matmul is shared by the warps; the grid is that of the instruction,
-/// whose m is the matmul's n when it is swapped.
+/// How the warps share one matmul; the grid is that of the instruction, whose m is the matmul's n
+/// if it is swapped.
 struct MatmulModel {
   MatmulOp op;
   bool swapped;
@@ -49,8 +49,8 @@ struct MatmulModel {
 
   Product getProduct() const { return {m, n, k, elementBytes}; }
 
-  /// Layouts of the tiles as the matmul op names them (not of the transposed
-  /// product). Warps that the grid leaves over hold copies.
+  /// Layouts of the tiles of the matmul op (not of the transposed product). Warps in excess of the
+  /// grid hold copies.
   thread::LinearLayout getResult(const thread::WarpGrid &grid, int64_t numWarps) const;
   /// Layout of operand 0 or 1.
   thread::LinearLayout getOperand(int64_t index, const thread::WarpGrid &grid,
@@ -68,9 +68,8 @@ struct LayoutGroup {
 
 class LayoutModel {
 public:
-  /// Precondition: flattened tiles, a schedule on the launch. `isStaged` says
-  /// which loads go through shared memory, of which a block has
-  /// `maxSharedBytes`.
+  /// Precondition: flattened tiles, and a schedule on the launch. `isStaged` says which loads go
+  /// through shared memory; a block has `maxSharedBytes` of it.
   LayoutModel(kernel::LaunchOp launch, const PaddingAnalysis &padding, int64_t numWarps,
               const ValueSet &staged, int64_t maxSharedBytes);
 

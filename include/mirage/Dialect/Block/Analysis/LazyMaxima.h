@@ -1,15 +1,14 @@
 //===- LazyMaxima.h - running maxima that are followed late -----*- C++ -*-===//
 //
-// Sums of exp(x - m) are rescaled by exp(m before - m now) where the running
-// maximum m grows, which it does at many steps, by little. Any number r serves in
-// the place of m, as long as it is not so far below that something overflows: all
-// that the sums hold is then exp(m - r) times as large. So r is moved to m where m
-// is beyond r by more than `slack`, and stays else; after the loop the sums are
-// rescaled once more, from r to m. At most steps no row of a warp has moved, and a
-// warp that finds that out leaves out the products (`thread.rescale`).
+// Sums of exp(x - m) are rescaled by exp(m before - m now) when the running maximum m grows, which
+// happens at many steps, but only by little. Any number r can replace m, as long as it is not so
+// far below that something overflows: the sums are then exp(m - r) times as large. So r is set to m
+// only if m exceeds r by more than `slack`; after the loop the sums are rescaled once more, from r
+// to m. At most steps r does not change in any row of a warp, and a warp that detects this omits
+// the products (`thread.rescale`).
 //
-// That is so where each exponential which m is subtracted in enters sums that are
-// rescaled by m, once as a factor, and m is used for nothing else but as a result.
+// This is possible if each exponential in which m is subtracted enters sums that are rescaled by m,
+// once as a factor, and m has no other use except as a result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,18 +19,16 @@
 
 namespace mirage::block {
 
-/// By how much a maximum may be beyond the number that is used: 8 ln 2. Exponentials
-/// are at most 256 then, which a sum of f32 and a factor of 16 bits hold as well as
-/// those up to 1.
+/// How much a maximum may exceed the number that is used: 8 ln 2. Exponentials are then at most
+/// 256, which a sum of f32 and a factor of 16 bits represent as well as those up to 1.
 constexpr double lazySlack = 5.545177444479562;
 
-/// How the values of a loop's body are made of exponentials that a running maximum is
-/// subtracted in.
+/// How the values of a loop's body depend on exponentials in which a running maximum is subtracted.
 class ExponentialDegrees {
 public:
-  /// What a value is: made of none of them; the maximum; a difference with it on the
-  /// right; the exponential of one; a sum of products in which one exponential is a
-  /// factor; anything else.
+  /// The kinds of values: independent of them; the maximum; a difference with it on the right; the
+  /// exponential of such a difference; a sum of products in which one exponential is a factor;
+  /// anything else.
   enum Kind { Free, Maximum, Difference, Exponential, Linear, Other };
 
   static bool isLinear(Kind kind) { return kind == Exponential || kind == Linear; }

@@ -1,9 +1,8 @@
 //===- PaddingAnalysis.h - extents of fragments -----------------*- C++ -*-===//
 //
-// A tile of any size is held by a fragment whose extents suit the layouts. The
-// dimensions of tiles that ops tie together (elementwise ops, the m, n and k of
-// matmuls) get the same padded extent, so a change of layout never changes the
-// shape.
+// A tile of any size is held by a fragment whose extents suit the layouts. The dimensions of tiles
+// that ops relate to each other (elementwise ops, the m, n and k of matmuls) get the same padded
+// extent, so a change of layout never changes the shape.
 //
 //===----------------------------------------------------------------------===//
 

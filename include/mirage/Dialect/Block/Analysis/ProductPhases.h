@@ -1,7 +1,7 @@
 //===- ProductPhases.h - the order of a loop's products ---------*- C++ -*-===//
 //
-// Products of warpgroups run beside the warps that start them. The step of a
-// loop whose products depend on each other is done in phases:
+// Products of warpgroups run in parallel with the warps that start them. A step of a loop whose
+// products depend on each other has phases:
 //
 //   phase 0   what products of the step do not matter to
 //   phase p   products whose factors are there after phase p - 1, started
@@ -22,7 +22,7 @@
 
 namespace mirage::block {
 
-/// Loads and lookups whose tiles are needed and given back at the same time: one ring.
+/// Loads and lookups whose tiles are needed and released at the same time: one ring.
 struct RingLoads {
   llvm::SmallVector<mlir::Operation *> loads;
   /// The phases that read them first and last.
@@ -47,7 +47,7 @@ public:
 
   /// Whether products of the last phase are computed during the next step.
   bool isDeferred() const;
-  /// Why they cannot be; nullopt where they can.
+  /// The reason why they cannot be; nullopt if they can.
   std::optional<std::string> whyNotDeferred();
   /// Factors in registers of the last phase's products, each once.
   llvm::SmallVector<mlir::Value> getHeldFactors() const;
@@ -62,8 +62,8 @@ private:
   llvm::SmallVector<RingLoads> rings;
 };
 
-/// On loops with deferred products: groups of warps take turns in starting them,
-/// so that the ones compute while the tensor cores work for the others.
+/// On loops with deferred products: groups of warps take turns in starting them, so that one group
+/// computes while the tensor cores work for another.
 constexpr llvm::StringLiteral kTurns = "block.turns";
 
 /// Whether a product of warpgroups is computed from zero at each step, waited for,
@@ -71,7 +71,7 @@ constexpr llvm::StringLiteral kTurns = "block.turns";
 /// 14 bits in the hardware.
 bool isPromoted(MatmulOp matmul);
 
-/// Whether a product is used by nothing but sums of its loop, and stays under way.
+/// Whether only sums of its loop use a product, so that it may stay in flight.
 bool isOnlySummed(MatmulOp matmul);
 
 } // namespace mirage::block

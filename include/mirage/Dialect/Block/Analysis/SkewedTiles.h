@@ -1,12 +1,11 @@
 //===- SkewedTiles.h - tiles whose rows start at odd elements ---*- C++ -*-===//
 //
-// Rows of 2-byte elements, an odd number of them long, start at odd elements: no
-// asynchronous copy can begin there. Such a tile may keep in shared memory how far each
-// row is behind a multiple of 16 bytes, by the pad of its rows. Whole lines of 16 bytes
-// are then copied as those of other tiles are, ahead of the loop; in exchange a pair of
-// elements is read as two words where its row starts at an odd element. Products that
-// contract along the rows read pairs along them; others would read single elements, and
-// keep tiles of aligned rows, which are filled through registers.
+// Rows of an odd number of 2-byte elements may start at odd elements, where no asynchronous copy
+// can begin. Such a tile may preserve the offset of each row from a multiple of 16 bytes in shared
+// memory, through the pad of its rows. Whole lines of 16 bytes are then copied like those of other
+// tiles, ahead of the loop; in exchange, a pair of elements is read as two words if its row starts
+// at an odd element. Products that contract along the rows read pairs along them; others would read
+// single elements, and keep tiles of aligned rows, which are filled through registers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +17,8 @@
 namespace mirage::block {
 
 /// The type of shared memory that holds the load's tile in `rows` x `cols` elements with
-/// its rows skewed, or null where they start at words, where something but products along
-/// the rows reads them, or where tiles start within lines of 16 bytes.
+/// its rows skewed, or null if rows start at words, if anything other than products along the rows
+/// reads them, or if tiles start within lines of 16 bytes.
 thread::SharedType getSkewedType(LoadOp load, int64_t rows, int64_t cols);
 
 } // namespace mirage::block

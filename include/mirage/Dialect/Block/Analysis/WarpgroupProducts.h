@@ -2,9 +2,9 @@
 //
 // With `engine = warpgroup` a loop's tiles are copied by the tensor memory
 // accelerator into a ring in shared memory, which one extra warp keeps filled,
-// and four warps at a time multiply them from there; left factors may be computed
-// too, and come from registers, or through shared memory where all steps read the
-// same. Here stands what that asks of a launch, and in Boxes.h what it asks of tiles.
+// and four warps at a time multiply them from there; left factors may also be computed, and come
+// from registers, or through shared memory if all steps read the same factor. This file states the
+// requirements on launches, and Boxes.h those on tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,30 +23,30 @@
 
 namespace mirage::block {
 
-/// Why warpgroups cannot compute the products of a launch with flattened tiles,
-/// with `warps` warps beside the one that copies; nullopt where they can.
+/// The reason why warpgroups cannot compute the products of a launch with flattened tiles, with
+/// `warps` warps in addition to the one that copies; nullopt if they can.
 std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                            const Chip &chip);
 
-/// Why blocks of a launch cannot compute several positions of the grid one after
-/// the other; nullopt where they can.
+/// The reason why blocks of a launch cannot compute several positions of the grid one after the
+/// other; nullopt if they can.
 std::optional<std::string> whyNotResident(kernel::LaunchOp launch);
 
-/// Whether warps write tiles to rings of the launch by themselves, as looked up rows
-/// are. Precondition: layouts are assigned, the launch uses warpgroups.
+/// Whether warps write tiles to rings of the launch themselves, like looked-up rows. Precondition:
+/// layouts are assigned, the launch uses warpgroups.
 bool hasWrittenTiles(kernel::LaunchOp launch);
 
-/// The load that a matrix is a view of, and which of the tile's dimensions is dimension `dim`
-/// of the view; nullopt where it is none, or of size 1.
+/// The load of which a matrix is a view, and the dimension of the tile that is dimension `dim` of
+/// the view; nullopt if there is none, or if it has size 1.
 std::optional<std::pair<LoadOp, int64_t>> getDimOfLoad(mlir::Value view, int64_t dim);
 
-/// Whether a left factor of warpgroups is computed outside of the product's loop, so that
-/// all steps read the same.
+/// Whether a left factor of warpgroups is computed outside of the product's loop, so that all steps
+/// read the same factor.
 bool isComputedBefore(mlir::Value factor, MatmulOp matmul);
 
-/// Whether the op writes such a factor to shared memory, where products read it. In
-/// registers it would take room all along; and ptxas 13.0 gives registers that all
-/// steps read to other values unless another factor is in registers beside it.
+/// Whether the op writes such a factor to shared memory, where products read it. In registers it
+/// would take room all the time; and ptxas 13.0 reuses registers that all steps read for other
+/// values unless another factor is in registers at the same time.
 bool isKeptFactor(ConvertLayoutOp convert);
 
 /// The tiles that a loop loads or looks up at each step and holds in shared memory.

@@ -21,8 +21,8 @@
 #include "mirage/Dialect/Block/IR/BlockTypes.h.inc"
 
 namespace mirage::block {
-/// The dimension of an op's result that an operand's dimension is aligned with,
-/// counted from the last one.
+/// The dimension of an op's result with which an operand's dimension is aligned, counted from the
+/// last one.
 unsigned getAlignedDim(mlir::Operation *op, unsigned operand, unsigned dim);
 } // namespace mirage::block
 

@@ -8,9 +8,9 @@ include "mlir/IR/OpBase.td"
 def Block_TileOpInterface : OpInterface<"TileOpInterface"> {
   let cppNamespace = "::mirage::block";
   let description = [{
-    What analyses of tiles need to know about an op that computes one. No method has
-    a default: an op that does not define all of them does not compile.
-    `Block_ElementwiseOp` and `Block_OtherTileOp` define them for the common cases.
+    The facts about an op that computes a tile, for analyses of tiles. No method has a default: an
+    op that does not define all of them does not compile. `Block_ElementwiseOp` and
+    `Block_OtherTileOp` define them for the common cases.
   }];
   let methods = [
     InterfaceMethod<[{

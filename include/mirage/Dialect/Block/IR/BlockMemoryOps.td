@@ -12,8 +12,8 @@ def Block_LoadOp : Block_OtherTileOp<"load", "::std::nullopt", "true"> {
     enclosing loops. Elements outside of the tensor are zero. Integers and truth
     values become f32, which is exact for whole numbers up to 2^24. Whoever writes
     the launch must ensure that there are no larger ones, or that they are only
-    compared with smaller ones; a tile of i64 has integers as they are, of which there are
-    totals and formulas (`block.map_integers`). 8-bit floats become f16, which holds all of them.
+    compared with smaller ones; a tile of i64 holds the integers themselves, for totals and formulas
+    (`block.map_integers`). 8-bit floats become f16, which holds all of them.
 
     ```mlir
     %w = block.load %gw [[k], [n]] : tensor<4096x6144xf16> -> !block.tile<64x48xf16>
@@ -73,8 +73,8 @@ def Block_IntegersOp : Block_OtherTileOp<"integers", "::std::nullopt", "true"> {
     What `block.load` with `map` would read from the `kernel.integers` of the operands
     that has the shape `of` and this formula; elements outside of it are zero. A tile
     of i64 has integers as they are. In other tiles truth
-    values and integers become f32, as they do when they are loaded. The step
-    `position 1 : i64` stands for a load of positions along that dimension.
+    values and integers become f32, as they do when they are loaded. The step `position 1 : i64`
+    means a load of positions along that dimension.
 
     ```mlir
     %m = block.integers %a, %b [[n], []] of [32, 16] ["load 0", "load 1", "le 1 0 : i1"]

@@ -180,8 +180,8 @@ def Block_MapIntegersOp : Block_ElementwiseOp<"map_integers", "getParsedFormula(
   let description = [{
     The last step of a formula (`kernel.integers`) of the operands, which are broadcast as
     in NumPy: the steps `load` stand for them, in order. Operands are tiles of exact
-    integers (i64), or of f32, which are only converted. A tile of i64 has the result as it
-    is; in a tile of f32 truth values and integers are converted.
+    integers (i64), or of f32, which are only converted. A tile of i64 holds the result itself; in a
+    tile of f32, truth values and integers are converted.
 
     ```mlir
     %y = block.map_integers %x, %m ["load", "load", "sub 0 1 : i64"]
@@ -207,7 +207,7 @@ def Block_CastOp : Block_ElementwiseOp<"cast", "1", "true"> {
   let hasFolder = 1;
 }
 
-// Its leading dimensions are gone by the time anyone asks.
+// Its leading dimensions have been dropped before any query.
 def Block_MatmulOp : Block_OtherTileOp<"matmul",
     "operand == dim ? ::std::optional<unsigned>(dim) : ::std::optional<unsigned>()", "false"> {
   let summary = "matrix product over the last two dimensions";
@@ -264,6 +264,24 @@ def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(
                        ConfinedAttr<I64Attr, [IntNonNegative]>:$dim, UnitAttr:$exclusive, UnitAttr:$reversed);
   let assemblyFormat = [{
     $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
+def Block_ArgsortOp : Block_OtherTileOp<"argsort", "::std::optional<unsigned>(dim)", "false"> {
+  let summary = "the places of the elements of each line of a tile in order";
+  let description = [{
+    Element `i` of a line of the result along `dim` is the index of the line's element of
+    rank `i` in ascending order, or with `descending` in descending order. Equal elements
+    keep their order, and NaN is larger than all numbers.
+
+    ```mlir
+    %p = block.argsort descending %x dim 1 : (!block.tile<1x500xf32>) -> !block.tile<1x500xi64>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       UnitAttr:$descending);
+  let assemblyFormat = [{
+    (`descending` $descending^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
   }];
 }
 

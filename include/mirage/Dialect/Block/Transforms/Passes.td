@@ -30,10 +30,10 @@ def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
     the type of the slice gets an encoding with the steps (`#kernel.strides`). A
     `kernel.concat` of results of launches that nothing else reads needs no kernel:
     the launches store to their parts of it. Warpgroups can use only rows that the
-    tensor memory accelerator can read. All other slices and joins are left as they
-    are, and are copied by kernels of their own. If a `kernel.index_copy` stores a
-    row to an input of the graph, and nothing else reads the input or the row, the
-    launch that computes the row stores it there. The pass cannot fail.
+    tensor memory accelerator can read. All other slices and joins do not change, and are copied by
+    separate kernels. If a `kernel.index_copy` stores a row to an input of the graph, and nothing
+    else reads the input or the row, the launch that computes the row stores it there. The pass
+    cannot fail.
   }];
   let statistics = [
     Statistic<"numViews", "views", "slices, joins and updates that became addresses">
@@ -81,7 +81,7 @@ def ChooseEngine : Pass<"mirage-choose-engine"> {
     - the chip multiplies tiles in shared memory and has the tensor memory
       accelerator;
     - all products are in loops at the top level that do nothing but load tiles,
-      multiply them as they are (or transposed) and sum the products;
+      multiply them unchanged (or transposed) and sum the products;
     - factors are f16 or bf16, and groups of four warps can share each product in
       parts of 64 rows and a multiple of 8 columns;
     - every tile that is loaded there is a box of a tensor whose rows start at
@@ -159,9 +159,9 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     the rings, the scratch memory of the loop's ops and the other shared tiles
     together exceed the chip's limit.
 
-    Copies outside of loops begin before everything else, if all blocks that run at once still
-    do so when no two tiles share memory: a copy that begins behind a product or a loop is
-    waited for, with nothing else to do.
+    Copies outside of loops begin before everything else, if the same number of blocks can run at
+    once without sharing of memory between tiles: all warps would wait idly for a copy that begins
+    after a product or a loop.
 
     If warpgroups multiply, and some products of a step depend on others of the same
     step, the last products are marked as `deferred`, provided that this is possible

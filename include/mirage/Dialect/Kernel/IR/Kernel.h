@@ -27,20 +27,19 @@ template <typename ConcreteType>
 class LaunchTerminator : public mlir::OpTrait::TraitBase<ConcreteType, LaunchTerminator> {};
 
 /// Each element of the result is a function of the operands' elements at its
-/// index, dimensions of size 1 being repeated; the block op of the same name and
-/// with the same properties computes it of tiles.
+/// index, dimensions of size 1 being repeated; the block op with the same name and the same
+/// properties computes it on tiles.
 template <typename ConcreteType>
 class Elementwise : public mlir::OpTrait::TraitBase<ConcreteType, Elementwise> {};
 
 /// Distances of neighbours along each dimension of a tensor in memory, in elements.
 llvm::SmallVector<int64_t> getStrides(mlir::RankedTensorType tensor);
 
-/// What divides the address of a tensor's first element, in bytes: 16 at most.
+/// A divisor of the address of a tensor's first element, in bytes: at most 16.
 int64_t getStartAlign(mlir::RankedTensorType tensor);
 
-/// The bytes that divide the addresses of all rows of a tensor (what its last
-/// dimension runs along), 16 at most; those of an element where its elements
-/// do not lie side by side.
+/// A divisor, in bytes, of the addresses of all rows of a tensor (along its last dimension), at
+/// most 16; the size of an element if the elements of a row are not contiguous.
 int64_t getRowAlign(mlir::RankedTensorType tensor);
 
 } // namespace mirage::kernel

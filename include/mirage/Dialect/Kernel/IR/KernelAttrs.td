@@ -121,12 +121,12 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
     ScheduleAttr withAllBlocks() const {
       return get(getContext(), getWarps(), getStages(), getEngine(), 0, getCluster());
     }
-    /// The same with each block by itself.
+    /// The same without clusters.
     ScheduleAttr withoutCluster() const {
       return get(getContext(), getWarps(), getStages(), getEngine(), getResident(), 1);
     }
     bool usesWarpgroups() const { return getEngine() == Engine::Warpgroup; }
-    /// Warps of a block, those that only copy included.
+    /// Warps of a block, including those that only copy.
     int64_t getBlockWarps() const { return getWarps() + (usesWarpgroups() ? 1 : 0); }
   }];
   let assemblyFormat = "`<` struct(params) `>`";
@@ -155,7 +155,7 @@ def Kernel_TensorMapAttr : Kernel_Attr<"TensorMap", "tensor_map"> {
 }
 
 def Kernel_StridesAttr : Kernel_Attr<"Strides", "strides"> {
-  let summary = "where the elements of a tensor that is a part of another one lie";
+  let summary = "places of the elements of a tensor that is a part of another one";
   let description = [{
     The encoding of a tensor that is a view of a larger piece of memory. `steps` are
     the distances, in elements, between neighbours along each dimension, and the

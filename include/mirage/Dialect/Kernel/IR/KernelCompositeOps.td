@@ -1,6 +1,6 @@
 //===- KernelCompositeOps.td - ops made of other tensor ops ----*- tablegen -*-===//
 //
-// Ops of which `mirage-decompose` makes others. KernelOps.td has all ops, these at its end.
+// Ops that `mirage-decompose` replaces by others. KernelOps.td has all ops, these at its end.
 //
 //===----------------------------------------------------------------------===//
 

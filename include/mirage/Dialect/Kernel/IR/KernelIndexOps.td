@@ -11,8 +11,8 @@
 include "mirage/Dialect/Kernel/IR/KernelOps.td"
 
 //===----------------------------------------------------------------------===//
-// Tensors that no kernel writes: their elements are found where they are loaded
-//===----------------------------------------------------------------------===//
+// Tensors that no kernel writes: their elements are determined where they are loaded
+// ===----------------------------------------------------------------------===//
 
 def Kernel_IotaOp : Kernel_TensorOp<"iota"> {
   let summary = "positions along a dimension";
@@ -52,21 +52,20 @@ def Kernel_IntegersOp : Kernel_TensorOp<"integers"> {
   let summary = "exact arithmetic on integers, element by element";
   let description = [{
     The last step of `formula`, for each element. The first steps load the operands:
-    `load 0 2` means that the operand's two dimensions lie along the dimensions 0 and
-    2 of the result, and along all others it is repeated; -1 stands for none, for a
-    dimension of size 1. The other steps are functions of earlier ones, which are
-    named by their numbers, or constants. Results wrap around at the ends of their
-    types, as in PyTorch. Quotients are rounded down, and remainders have the sign of
-    the divisor; both are 0 if it is 0. Truth values are 1 or 0, and what is combined
-    logically is true unless it is 0. Shifts by a number of bits that is negative or
-    not below the width of the type shift all bits out. An operand of floats is only
-    converted: it is truncated towards zero.
+    `load 0 2` means that the operand's two dimensions correspond to the dimensions 0 and 2 of the
+    result, and that it is repeated along all others; -1 means none, for a dimension of size 1. The
+    other steps are functions of earlier ones, which are named by their numbers, or constants.
+    Results wrap around at the ends of their types, as in PyTorch. Quotients are rounded down, and
+    remainders have the sign of the divisor; both are 0 if it is 0. Truth values are 1 or 0, and
+    what is combined logically is true unless it is 0. Shifts by a number of bits that is negative
+    or not below the width of the type shift all bits out. An operand of floats is only converted:
+    it is truncated towards zero.
 
-    `table 2` in place of a load stands for an operand of two dimensions, of which
-    `pick 0 4 5 : i64` is the element at the indices that are the steps 4 and 5, or 0 if
-    one of them is outside; `position 1 : i64` is the index along a dimension of the
-    result. So joins, slices and shifts are formulas, too. A formula may also end with an
-    element of a table of floats, which is NaN if an index is outside.
+    `table 2` in place of a load is an operand of two dimensions, of which `pick 0 4 5 : i64` is the
+    element at the indices that are the steps 4 and 5, or 0 if one of them is outside; `position 1 :
+    i64` is the index along a dimension of the result. So joins, slices and shifts are formulas,
+    too. A formula may also end with an element of a table of floats, which is NaN if an index is
+    outside.
 
     It is never stored unless something other than a kernel reads it: the kernels
     that load it compute it instead (`block.integers`).
@@ -88,9 +87,9 @@ def Kernel_IntegerReduceOp : Kernel_TensorOp<"integer_reduce"> {
   let summary = "exact sum or maximum of integers over dimensions";
   let description = [{
     A `kernel.reduce` of integers that f32 need not hold. Sums wrap around at the ends of
-    their type. A kernel of its own computes it, with tiles of 64-bit integers; if few
-    results have many terms each, several blocks share a result and a second kernel
-    combines what they have found.
+    their type. A separate kernel computes it, with tiles of 64-bit integers; if few results have
+    many terms each, several blocks share a result and a second kernel combines their partial
+    results.
 
     ```mlir
     %s = kernel.integer_reduce sum %x dims [1] : (tensor<4x8xi64>) -> tensor<4x1xi64>
@@ -118,9 +117,28 @@ def Kernel_IntegerCumulateOp : Kernel_TensorOp<"integer_cumulate"> {
   }];
 }
 
+def Kernel_ArgsortOp : Kernel_TensorOp<"argsort"> {
+  let summary = "the places of the elements of each line in order";
+  let description = [{
+    Element `i` of a line of the result along `dim` is the index of the line's element of
+    rank `i` in ascending order, or with `descending` in descending order. Equal elements
+    keep their order, and NaN is larger than all numbers. The result may have the first
+    places of each line only. A kernel of its own computes it.
+
+    ```mlir
+    %p = kernel.argsort descending %x dim 1 : (tensor<4x512xf16>) -> tensor<4x8xi64>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       UnitAttr:$descending);
+  let assemblyFormat = [{
+    (`descending` $descending^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
 //===----------------------------------------------------------------------===//
-// Tensors that are another one but for some rows
-//===----------------------------------------------------------------------===//
+// Tensors that equal another one except for some rows
+// ===----------------------------------------------------------------------===//
 
 def Kernel_IndexCopyOp : Kernel_TensorOp<"index_copy"> {
   let summary = "a tensor with one row replaced, by index";

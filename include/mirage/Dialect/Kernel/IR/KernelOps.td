@@ -18,7 +18,7 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 /// Elements are floats, signed integers or truth values (one byte each in memory).
 def Kernel_Tensor : StaticShapeTensorOf<[F16, BF16, F32, F64, F8E4M3FN, F8E5M2, I1, I8, I16, I32, I64]>;
 def Kernel_IndexTensor : StaticShapeTensorOf<[I32, I64]>;
-/// Integers but no truth values.
+/// Integers other than truth values.
 def Kernel_NumberTensor : StaticShapeTensorOf<[I8, I16, I32, I64]>;
 
 class Kernel_Op<string mnemonic, list<Trait> traits = []> : Op<Kernel_Dialect, mnemonic, traits>;
@@ -158,7 +158,7 @@ def Kernel_LaunchOp : Kernel_Op<"launch", [Pure, IsolatedFromAbove]> {
     int64_t getNumBlocks();
     /// Number of blocks that are started: fewer if each takes several positions.
     int64_t getStartedBlocks();
-    /// Where result `number` is stored; null if it has memory of its own.
+    /// The place where result `number` is stored; null if it has memory of its own.
     PlaceAttr getPlace(unsigned number);
   }];
   let hasVerifier = 1;
@@ -172,9 +172,9 @@ def Kernel_InvokeOp : Kernel_Op<"invoke", [Pure]> {
     the results as parameters. `grid` is in blocks, `block` is in threads, and `shared`
     is the dynamic shared memory of a block in bytes. Tensor maps are further
     parameters, after the tensors. A `dependent` kernel may start before the kernel
-    before it has ended, and itself waits for the memory that that kernel writes. If it
-    is `beside` the last `n` kernels, it has no tensor in common with them that one of
-    them writes, so it works while they run, and only ends after they have.
+    before it has ended, and itself waits for the memory that that kernel writes. If it is `beside`
+    the last `n` kernels, it shares no tensor with them that one of them writes, so it may run at
+    the same time, and only ends after they have.
 
     With `dynamic` tensors the size is one more parameter, the last one, and `grid` is the
     grid for the bound. `rows = [a, b]` says how many blocks a smaller size `n` needs. The
@@ -352,8 +352,8 @@ def Kernel_CumulateOp : Kernel_TensorOp<"cumulate"> {
     `dim`. With `exclusive`, it is that of the elements before it, of which the first
     has none: its result is 0, minus infinity, or 1. With `reversed`, elements are taken from the
     last to the first. A kernel holds whole rows along
-    `dim`, so a long row is written in blocks, each of which is combined with
-    what all blocks before it give.
+    `dim`, so a long row is processed in blocks, each of which is combined with the result of all
+    blocks before it.
 
     ```mlir
     %c = kernel.cumulate sum %x dim 1 : (tensor<4x8xf16>) -> tensor<4x8xf16>

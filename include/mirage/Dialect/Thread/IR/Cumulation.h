@@ -1,10 +1,9 @@
 //===- Cumulation.h - the steps of sums so far ------------------*- C++ -*-===//
 //
-// What is before an element along a dimension is, bit by bit of its position:
-// wherever the bit is set, the part of the tile in which it is not. So the bits
-// are taken from the lowest to the highest, and each of them is a bit of the
-// register, of the lane or of the warp (W. D. Hillis, G. L. Steele, Data parallel
-// algorithms, 1986).
+// The elements before an element along a dimension are found bit by bit of its position: for each
+// bit that is set, they include the part of the tile in which this bit is not set. So the bits are
+// processed from the lowest to the highest, and each of them is a bit of the register, of the lane
+// or of the warp (W. D. Hillis, G. L. Steele, Data parallel algorithms, 1986).
 //
 //===----------------------------------------------------------------------===//
 

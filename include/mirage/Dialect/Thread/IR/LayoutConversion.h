@@ -7,7 +7,7 @@
 
 namespace mirage::thread {
 
-/// A conversion between layouts that moves no value from warp to warp.
+/// A conversion between layouts in which all values stay in their warps.
 ///
 /// Register j of lane l of warp w of the result is register
 /// `registers[j].source ^ selected` of lane `registers[j].lane ^ moved` of the
@@ -17,7 +17,7 @@ struct WarpConversion {
   struct Register {
     int64_t source, lane;
   };
-  /// What one bit of the lane or warp index contributes.
+  /// The contribution of one bit of the lane or warp index.
   struct Bit {
     int64_t source = 0, lane = 0;
   };
@@ -31,8 +31,8 @@ struct WarpConversion {
   llvm::SmallVector<int64_t> getSelections() const;
 };
 
-/// The conversion within warps, or nullopt where values change warps, or where
-/// an exchange through shared memory is the cheaper way.
+/// The conversion within warps, or nullopt if values change warps or if an exchange through shared
+/// memory is cheaper.
 std::optional<WarpConversion> planWarpConversion(const LinearLayout &from, const LinearLayout &to);
 
 /// The shared tile through which other conversions of a fragment go.

@@ -2,12 +2,11 @@
 //
 // Constructors of layouts. `WarpGrid` says how the warps of a block share a
 // matrix product: m * n * k warps, the warp index counting n fastest, then m,
-// then k. Extents must be multiples of what the instruction shape and the warp
-// grid make of them: m of 16 * grid.m, n of 8 * grid.n, k of the instruction's K
-// times grid.k. Every warp owns a contiguous part along each dimension, except
-// where an extent is not a power of two times the instruction: then the warps
-// interleave (that is what `repeat` can express). Warps in excess of the
-// instruction tiles along a dimension hold copies.
+// then k. Extents must be multiples of the products of instruction shape and warp grid: m of 16 *
+// grid.m, n of 8 * grid.n, k of the instruction's K times grid.k. Every warp owns a contiguous part
+// along each dimension, except where an extent is not a power of two times the instruction: then
+// the warps interleave (that is what `repeat` can express). Warps in excess of the instruction
+// tiles along a dimension hold copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +23,8 @@ using mirage::WarpGrid;
 
 /// M x N accumulator of `thread.mma`.
 LinearLayout mmaResultLayout(int64_t m, int64_t n, WarpGrid grid);
-/// M x K left operand; `elementBytes` 2 or 4. A thread has its elements of `together`
-/// instructions side by side along K, which any order of K permits that both operands have.
+/// M x K left operand; `elementBytes` 2 or 4. A thread has its elements of `together` instructions
+/// side by side along K; any order of K is allowed that is the same for both operands.
 LinearLayout mmaLhsLayout(int64_t m, int64_t k, int64_t elementBytes, WarpGrid grid,
                           int64_t together = 1);
 /// K x N right operand.
@@ -39,8 +38,8 @@ LinearLayout wgmmaResultLayout(int64_t m, int64_t n, WarpGrid grid);
 LinearLayout wgmmaLhsLayout(int64_t m, int64_t k, WarpGrid grid);
 
 /// For elementwise work and for moving tiles: consecutive threads own
-/// consecutive vectors of `vector` elements along columns, rows after that. What
-/// the threads have too many of holds copies.
+/// consecutive vectors of `vector` elements along columns, rows after that. Surplus threads hold
+/// copies.
 LinearLayout blockedLayout(int64_t rows, int64_t cols, int64_t vector, int64_t numWarps);
 
 /// The same with `dim` along whole rows (dim = 1) or columns (dim = 0) kept
@@ -48,8 +47,8 @@ LinearLayout blockedLayout(int64_t rows, int64_t cols, int64_t vector, int64_t n
 /// needs no scratch memory when the tile has at least as many rows as warps.
 LinearLayout rowLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector, int64_t numWarps);
 
-/// The same with the warps one after the other along `dim`, so that each of them has
-/// one total in each line of what is summed up so far.
+/// The same with the warps one after the other along `dim`, so that each warp has one total in each
+/// line of a running sum.
 LinearLayout scanLayout(int64_t rows, int64_t cols, int64_t dim, int64_t vector, int64_t numWarps);
 
 } // namespace mirage::thread

@@ -14,7 +14,7 @@
 //     lanes      [0, 2] [0, 4] [1, 0] [2, 0] [4, 0]
 //
 // so register 3 (both bits set) of lane 5 (bits 0 and 2) is at row 8 ^ 1 = 9 and
-// column 1 ^ 2 = 3. What one does with layouts becomes algebra on short lists:
+// column 1 ^ 2 = 3. Operations on layouts become algebra on short lists:
 //
 //  - a vector that is zero says that its bit does not matter: its owners hold
 //    copies (or, in a partial fragment, summands);
@@ -96,22 +96,20 @@ public:
 
   /// Position of register `index` in lane 0 of warp 0.
   Coord getRegister(int64_t index) const;
-  /// What a lane index adds (XOR) to the positions of its registers.
+  /// The contribution (XOR) of a lane index to the positions of its registers.
   Coord getLaneOffset(int64_t index) const { return combine(lane, index); }
   /// The register that holds `coord` in lane 0 of warp 0, or nullopt.
   std::optional<int64_t> findRegister(Coord coord) const;
   /// The lowest owner of an element: register, lane, warp.
   std::array<int64_t, 3> invert(Coord coord) const;
 
-  /// The linear map without what it does along `dim`: the layout of a
-  /// reduction's result. Register bits that moved only along `dim` are dropped,
-  /// lanes and warps keep zero vectors.
+  /// The linear map without its part along `dim`: the layout of a reduction's result. Register bits
+  /// that moved only along `dim` are dropped, lanes and warps keep zero vectors.
   LinearLayout reduce(int64_t dim) const;
   /// Rows and columns exchanged; registers keep their meaning up to a
   /// permutation (see `transposeRegister`).
   LinearLayout transpose() const;
-  /// Number of the register in `transpose()` that holds what register `index`
-  /// holds here.
+  /// Number of the register in `transpose()` that holds the value of register `index`.
   int64_t transposeRegister(int64_t index) const;
 
   /// Length of the longest aligned run of registers 0, 1, 2, .. that are
@@ -123,7 +121,7 @@ public:
   bool operator==(const LinearLayout &other) const;
   bool operator!=(const LinearLayout &other) const { return !(*this == other); }
 
-  /// Why the vectors break the invariant, or an empty string.
+  /// The reason why the vectors violate the invariant, or an empty string.
   std::string check() const;
 
   /// As in IR: `reg = [[0, 1]], lane = [..], warp = [..], repeat = [1, 3]`.

@@ -19,8 +19,8 @@ struct MmaPlan {
   llvm::SmallVector<Step> steps;
 };
 
-/// Matches the layouts of the three fragments. On failure `message` says what
-/// was expected and what is there.
+/// Matches the layouts of the three fragments. On failure `message` states what was expected and
+/// what was given.
 mlir::FailureOr<MmaPlan> planMma(FragmentType lhs, FragmentType rhs, FragmentType acc,
                                  std::string &message);
 

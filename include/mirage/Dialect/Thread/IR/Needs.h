@@ -17,7 +17,7 @@ template <Ability ability> struct Needs {
   template <typename ConcreteOp> class Impl : public mlir::OpTrait::TraitBase<ConcreteOp, Impl> {};
 };
 
-/// The ability that an op needs, or nullopt where every chip of the table runs it.
+/// The ability that an op needs, or nullopt if every chip of the table runs it.
 std::optional<Ability> getNeed(mlir::Operation *op);
 
 } // namespace mirage::thread

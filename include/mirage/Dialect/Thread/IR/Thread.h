@@ -29,17 +29,19 @@
 
 namespace mirage::thread {
 
-/// Of a kernel's parameter, and of ops that access one: what divides its address, in bytes.
+/// Attribute of a kernel's parameter, and of ops that access one: a divisor of its address, in
+/// bytes.
 constexpr llvm::StringLiteral kAlignAttr = "thread.align";
-/// Of a kernel's parameter that is a dynamic tensor: its elements for each unit of the size. As
-/// many are there as the size, a parameter of its own, says; nothing beyond is read or written.
+/// Attribute of a kernel's parameter that is a dynamic tensor: its elements for each unit of the
+/// size, which is a separate parameter. Nothing beyond the elements of the actual size is read or
+/// written.
 constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
-/// Of a kernel's i32 parameter: it is the size.
+/// Attribute of a kernel's i32 parameter: it is the size.
 constexpr llvm::StringLiteral kSizeAttr = "thread.size";
 
 /// Bytes of the widest access of a thread to device memory.
 inline constexpr int64_t kVectorBytes = 16;
-/// Columns of a row in vectors of `width` elements, wherever among a vector's elements it starts.
+/// Columns of a row in vectors of `width` elements, for any start within a vector.
 inline int64_t countWholeColumns(int64_t columns, int64_t width) {
   return (columns - (width - 1)) / width * width;
 }

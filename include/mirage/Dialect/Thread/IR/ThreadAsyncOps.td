@@ -432,9 +432,8 @@ def Thread_SignalOp : Thread_SyncOp<"signal"> {
 def Thread_WaitCounterOp : Thread_SyncOp<"wait_counter"> {
   let summary = "waits until a counter in device memory has reached a value";
   let description = [{
-    It acquires what was written before the signals. All blocks that signal must be
-    resident at the same time as those that wait. One thread polls; a barrier of
-    the executing warps follows.
+    It acquires the writes before the signals. All blocks that signal must be resident at the same
+    time as those that wait. One thread polls; a barrier of the executing warps follows.
 
     ```mlir
     thread.wait_counter %counters[%i] reaches 4 : memref<16xi32>

@@ -25,10 +25,10 @@ def Thread_LoadGlobalOp : Thread_Op<"load_global", [AttrSizedOperandSegments, Me
     is the same for the whole block; otherwise the result is 0.
 
     With `ordered`, the tile has whole rows of the tensor (of `c` columns), in another order: its
-    columns begin with those from the row's first multiple of 16 bytes on, so that threads
-    access them in vectors of 16 bytes wherever rows start; then come those before that
-    multiple, then the rest, all in the tile's first `c` columns. So the order is
-    the same for rows that start as far behind such a multiple (`mirage-order-columns`).
+    columns begin with those from the row's first multiple of 16 bytes on, so that threads access
+    them in vectors of 16 bytes for every start of a row; then come those before that multiple, then
+    the rest, all in the tile's first `c` columns. So the order is the same for rows with the same
+    offset from such a multiple (`mirage-order-columns`).
 
     ```mlir
     %x = thread.load_global %a[%h, %i, %j] dims [1, 2] in_bounds [true, false]
@@ -131,9 +131,9 @@ def Thread_CopyAsyncOp : Thread_Op<"copy_async", [Thread_Needs<"AsyncCopy">, Att
 def Thread_ReadIndicesOp : Thread_Op<"read_indices", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "reads the indices of the rows that a thread copies";
   let description = [{
-    What `thread.gather_async` with the same arguments needs of `indices`: one element for
-    each piece that this thread copies. They may be read long before they are needed. The
-    table is not read. Where `when` does not hold, the result is not specified.
+    The elements of `indices` that `thread.gather_async` with the same arguments needs: one for each
+    piece that this thread copies. They may be read long before they are needed. The table is not
+    read. Where `when` does not hold, the result is not specified.
 
     ```mlir
     %rows = thread.read_indices %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] of !thread.shared<16x64xf16, swizzle = 128>
@@ -157,7 +157,7 @@ def Thread_ReadIndicesOp : Thread_Op<"read_indices", [AttrSizedOperandSegments, 
     ::mirage::thread::SharedType getShared() {
       return ::llvm::cast<::mirage::thread::SharedType>(getTile());
     }
-    /// The pieces of 16 bytes of a tile that one of `threads` threads copies at most.
+    /// The most pieces of 16 bytes of a tile that one of `threads` threads copies.
     static int64_t countPieces(::mirage::thread::SharedType tile, int64_t threads);
   }];
   let hasVerifier = 1;
@@ -167,11 +167,11 @@ def Thread_GatherAsyncOp : Thread_Op<"gather_async", [Thread_Needs<"AsyncCopy">,
   let summary = "copies rows of a table by index to shared memory, asynchronously";
   let description = [{
     `table`, `indices` and `index_rank` are as for `thread.gather_global`, all other
-    arguments as for `thread.copy_async`. Columns of the tile lie along the last dimension
-    of the table, whose rows are multiples of 16 bytes long and aligned to 16 bytes. The
-    indices are read immediately, unless `thread.read_indices` has read them before
-    (`rows`). Rows whose index is outside of the table are NaN, and nothing is read for
-    them. With `from_end`, negative indices count from the end of the table.
+    arguments as for `thread.copy_async`. Columns of the tile run along the last dimension of the
+    table, whose rows are multiples of 16 bytes long and aligned to 16 bytes. The indices are read
+    immediately, unless `thread.read_indices` has read them before (`rows`). Rows whose index is
+    outside of the table are NaN, and nothing is read for them. With `from_end`, negative indices
+    count from the end of the table.
 
     ```mlir
     thread.gather_async %table, %ids[%b, %i, %j] index_rank 2 dims [1, 2] in_bounds [true, true] to %tile

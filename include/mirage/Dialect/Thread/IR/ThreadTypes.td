@@ -60,10 +60,10 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
     A swizzled tile starts at a multiple of 8 * s bytes.
 
     Rows are *skewed* if the pad makes their pitch and the stride of the tensor's
-    rows differ by a multiple of 16 bytes: each row then starts as far behind such
-    a multiple as it does in the tensor, and is copied in whole lines of 16 bytes
-    even if rows start at odd elements. Such tiles start at a multiple of 128 bytes, so
-    that rows can be as far behind a multiple of 128 bytes, too.
+    rows differ by a multiple of 16 bytes: each row then has the same offset from such a multiple as
+    in the tensor, and is copied in whole lines of 16 bytes even if rows start at odd elements. Such
+    tiles start at a multiple of 128 bytes, so that rows can also keep their offset from a multiple
+    of 128 bytes.
 
     Examples: `!thread.shared<128x64xf16, swizzle = 128>`,
     `!thread.shared<3x16x24xf32, pad = 4>`,
@@ -76,7 +76,7 @@ def Thread_SharedType : Thread_Type<"Shared", "shared"> {
       CArg<"int64_t", "0">:$swizzle, CArg<"int64_t", "0">:$pad)>];
   let extraClassDeclaration = [{
     bool isRing() const { return getShape().size() == 3; }
-    /// Whether rows start at odd elements of 2 bytes, as skewed ones do.
+    /// Whether rows start at odd elements of 2 bytes, like skewed ones.
     bool startsAtOddElements() const {
       return getElementBytes() == 2 && !getSwizzle() && getRowPitch() % 4 == 2;
     }
@@ -115,8 +115,7 @@ def Thread_RingType : Thread_Type<"Ring", "ring"> {
     `slots` sets of tiles, each with two mbarriers: *full* completes when copies
     have delivered all bytes of the set, and *empty* completes when all readers have
     released it. Both sides count steps from 0; step `s` uses slot `s mod slots` in
-    round `s / slots`. `mirage-expand-rings` replaces rings by the tiles and barriers
-    that they stand for.
+    round `s / slots`. `mirage-expand-rings` replaces rings by tiles and barriers.
 
     Example: `!thread.ring<4, <128x64xf16, swizzle = 128>, <64x256xf16, swizzle = 128>>`.
   }];

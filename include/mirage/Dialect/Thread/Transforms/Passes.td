@@ -8,7 +8,7 @@ include "mirage/Dialect/Common/ChipOption.td"
 include "mlir/Pass/PassBase.td"
 
 def ExpandRings : Pass<"mirage-expand-rings", "::mlir::ModuleOp"> {
-  let summary = "replace rings by the tiles and mbarriers that they stand for";
+  let summary = "replace rings by tiles and mbarriers";
   let description = [{
     A ring of n slots becomes an n-slot shared tile for each of its tiles and two
     arrays of n mbarriers. *full* counts one arrival, that of the producer, which
@@ -53,10 +53,10 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
     use; if it is used in a loop but defined outside of it, it lives through the
     whole loop. The scratch area of an op lives during the op, and mbarriers live
     until the end of the function. Roles run at the same time, so everything that
-    one of them uses lives through all of them. There is one exception: a role next
-    to others that do nothing but start copies into tiles that it reads. It waits
-    for each of these copies, so the tiles live from the start of the roles to its
-    last use, and tiles that it alone uses live as in a function without roles.
+    one of them uses lives through all of them. There is one exception: a role next to others that
+    only start copies into tiles that it reads. It waits for each of these copies, so the tiles live
+    from the start of the roles to its last use, and tiles that only it uses live as in a function
+    without roles.
 
     Offsets are the solution of a dynamic storage allocation problem
     (`SharedMemoryProblem.h`): exact by branch and bound for few buffers, first fit
@@ -74,19 +74,19 @@ def PlanSharedMemory : Pass<"mirage-plan-shared-memory", "::mlir::ModuleOp"> {
 }
 
 def OrderColumns : Pass<"mirage-order-columns", "::mlir::ModuleOp"> {
-  let summary = "access rows that start anywhere in vectors, in an order of their own";
+  let summary = "access rows that start anywhere in vectors, with a different order of columns";
   let description = [{
     Rows of 1023 elements of 2 bytes start at odd elements, so that threads would load and
-    store them element by element. Where a kernel has whole rows in registers, and which
-    column is where does not matter, because ops are elementwise or reduce whole rows, the
-    columns may be in any order that is the same for all tiles. So each row begins with its
-    first multiple of 16 bytes, from which on threads have vectors; at most 14 elements of a
-    row are accessed one by one (`ordered` in `thread.load_global`).
+    store them element by element. Where a kernel has whole rows in registers, and the order of
+    columns does not matter, because ops are elementwise or reduce whole rows, the columns may be in
+    any order that is the same for all tiles. So each row begins with its first multiple of 16
+    bytes, from which on threads have vectors; at most 14 elements of a row are accessed one by one
+    (`ordered` in `thread.load_global`).
 
-    Tiles are connected by elementwise ops. They are ordered together if all loads and stores
-    among them are of whole rows at equal places of tensors of equal strides that start at
-    multiples of 16 bytes, and every other op is a reduction or a broadcast along rows, a
-    constant, or a mask of what is behind the end of rows.
+    Tiles are connected by elementwise ops. They are ordered together if all loads and stores among
+    them access whole rows at equal places of tensors with equal strides that start at multiples of
+    16 bytes, and every other op is a reduction or a broadcast along rows, a constant, or a mask of
+    elements after the end of rows.
   }];
   let statistics = [Statistic<"numOrdered", "ordered", "groups of tiles whose columns are ordered">];
 }
@@ -98,46 +98,43 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
     `dependent`: its blocks start as soon as all blocks of the previous kernel have
     started and there is room, and then wait (`thread.dependent_wait`) until that
     kernel has ended and its results are visible. The cost of a launch is thus hidden
-    behind the end of the previous kernel. The same applies to the first loads of what
-    is there when the kernel starts, and to the set-up of barriers in shared memory:
-    these come before the wait, and everything else comes after it. The graph's inputs
-    (mainly weights) are there, and so is what kernels before the previous one have
-    written (the indices of rows of weights, which may thus be loaded early, too).
+    behind the end of the previous kernel. The same applies to the first loads of data that exists
+    when the kernel starts, and to the set-up of barriers in shared memory: these come before the
+    wait, and everything else comes after it. The graph's inputs (mainly weights) exist, and so do
+    the results of kernels before the previous one (for example the indices of rows of weights,
+    which may thus be loaded early, too).
 
     A kernel lets the next one start (`thread.dependent_launch`) at its start, or right
-    after its own wait, whatever it has still to do: once all of its blocks run, there is
-    nobody left for whose place those of the next kernel could be taken. Where they are
-    few, the launch must spread them evenly among the multiprocessors, which by themselves
-    give them to those that have the most room: on an H200, decoding with keys split
-    among 128 or 256 blocks takes up to 15 % less time than with a start behind the last
-    loop if they are spread, and up to 16 % more if they are not
+    after its own wait, however much work it still has: once all of its blocks run, the next
+    kernel's blocks cannot take the place of any of them. If these are few, the launch must spread
+    them evenly among the multiprocessors, since the hardware gives them to those with the most
+    room: on an H200, decoding with keys split among 128 or 256 blocks takes up to 15 % less time
+    than with a start after the last loop if they are spread, and up to 16 % more if they are not
     (`benchmarks/results/h200_limits.md`).
 
-    *Order.* When a kernel has passed its wait, the kernel before it has ended, which had
-    waited itself: so all kernels before have ended, and memory is reused in order. Only
-    views may be between two kernels that overlap.
+    *Order.* When a kernel has passed its wait, the previous kernel has ended, which had waited
+    itself: so all earlier kernels have ended, and memory is reused in order. Only views may be
+    between two kernels that overlap.
 
-    *Waiting.* A kernel lets the next one start after its own wait, so that one kernel at
-    most is still running then besides this one. A kernel without a loop that waits for
-    others of its graph lets it start before: then the next one, if it has something to
-    load that none of these kernels writes, loads it while this one waits. All blocks of
-    the next one must fit at once. The weights of
-    a projection come while attention runs, and its parts are combined in between. So a
-    kernel that streams inputs and follows such a kernel does not work beside it.
+    *Waiting.* A kernel lets the next one start after its own wait, so that at most one other kernel
+    is still running then. A kernel without a loop that waits for others of its graph lets the next
+    one start before its wait: then the next one, if it has something to load that none of these
+    kernels writes, loads it while this one waits. All blocks of the next one must fit at once. The
+    weights of a projection come while attention runs, and its parts are combined in between. So a
+    kernel that streams inputs and follows such a kernel does not run at the same time.
 
-    *Beside.* A kernel may have no memory in common with the one before it that either
-    of them writes: the product of the queries after that of the values. It then works
-    at once, lets the next one start at once, and waits before it ends, because later
-    kernels wait for this one only. The next kernel starts while both run, so it waits
-    first, unless it is apart from both. `beside = n` on the call says how many kernels
-    may run while it works; who places intermediate tensors in memory must keep apart
-    what this kernel writes and what these touch. On an H200, steps of Llama 3 8B and
-    Gemma 2 9B with and without this, and what follows, differ by 0.7 % at most. A kernel
-    that is called in several places waits first.
+    *Beside.* A kernel may share no memory with the previous one that either of them writes: for
+    example, the product of the queries after that of the values. It then works at once, lets the
+    next one start at once, and waits before it ends, because later kernels wait only for this one.
+    The next kernel starts while both run, so it waits first, unless it shares no such memory with
+    either. `beside = n` on the call states how many kernels may run while it works; the placement
+    of intermediate tensors in memory must keep the results of this kernel separate from everything
+    that these touch. On an H200, steps of Llama 3 8B and Gemma 2 9B with and without this rule
+    differ by at most 0.7 %. A kernel that is called in several places waits first.
 
     *Other graphs.* With `follows`, the graph is one of several that are launched one
-    after the other: its first kernel waits before it touches anything, so it may be
-    launched as a dependent one behind any kernel, and its last one lets the next start.
+    after the other: its first kernel waits before it touches anything, so it may be launched as a
+    dependent one after any kernel, and its last one lets the next start.
   }];
   let options = [ChipOption, Option<"follows", "follows", "bool", "false",
                                     "kernels of other graphs run before and after">];
@@ -168,7 +165,7 @@ def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
 }
 
 def CheckChip : Pass<"mirage-check-chip", "::mlir::ModuleOp"> {
-  let summary = "refuse kernels that ask for more than the chip can do";
+  let summary = "refuse kernels that need more than the chip can do";
   let description = [{
     Each op whose instructions only some chips have declares which ability it needs
     (`Needs.h`). An op that needs an ability that the chip lacks (`Chip.h`) is an error;

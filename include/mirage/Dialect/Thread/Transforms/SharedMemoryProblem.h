@@ -1,8 +1,8 @@
 //===- SharedMemoryProblem.h - offsets by lifetime --------------*- C++ -*-===//
 //
 // Dynamic storage allocation: buffers with a size and a lifetime get offsets
-// such that two buffers that are alive at the same time do not overlap. The
-// problem and the check of a solution stand apart from the solvers.
+// such that two buffers that are alive at the same time do not overlap. The problem and the check
+// of a solution are separate from the solvers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,11 +34,11 @@ struct SharedBuffer {
 struct SharedMemoryProblem {
   llvm::SmallVector<SharedBuffer> buffers;
 
-  /// Nothing, or what is wrong with the instance (sizes and alignments must be
-  /// positive, alignments powers of two, lifetimes not empty).
+  /// Nothing, or the error in the instance (sizes and alignments must be positive, alignments
+  /// powers of two, lifetimes not empty).
   std::optional<std::string> check() const;
 
-  /// Nothing, or what is wrong with the solution.
+  /// Nothing, or the error in the solution.
   std::optional<std::string> verify(llvm::ArrayRef<int64_t> offsets) const;
 
   /// Bytes that any solution needs: the largest sum of the sizes of buffers

@@ -1,2 +1,2 @@
 """Capture of a module by ``torch.export``: the program as a graph of fixed ops, prepared for
-conversion, and what its caller gives and gets."""
+conversion, and its arguments and results."""

@@ -1,13 +1,13 @@
-"""``flex_attention`` as the formula that it stands for.
+"""``flex_attention`` as a formula of ordinary ops.
 
 Its functions of scores and positions (``score_mod``, ``mask_mod``) are traced for whole tensors, as
 PyTorch's own definition of the op applies them (:func:`torch.vmap` over batch, head, query and
 key), and the traced ops take the op's place: scores in f32, the function of scores, minus infinity
-where the mask is false, softmax, and the product with the values. A row that the mask leaves
-nothing is zero.
+where the mask is false, softmax, and the product with the values. A row that the mask empties is
+zero.
 
 The lists of blocks in a ``BlockMask`` say which blocks have elements that its ``mask_mod`` does not
-mask; they follow from it and are not read. A mask of lists of blocks alone is refused.
+mask; they follow from it and are not read. A mask that consists only of lists of blocks is refused.
 """
 
 from __future__ import annotations
@@ -62,8 +62,9 @@ def with_attention_formulas(exported: ExportedProgram) -> None:
 
 
 def _drop_lists_of_blocks(graph: Graph) -> None:
-    """Remove what made the lists of blocks that nothing reads any more: also ops that write to
-    tensors which nothing else has, and the marks of functions that ``torch.vmap`` applies."""
+    """Remove the ops that made the lists of blocks, which nothing reads any more. This includes ops
+    that write to tensors which nothing else uses, and the marks of functions that ``torch.vmap``
+    applies."""
     live: dict[Node, None] = {}
     pending = [n for n in graph.nodes if n.op in ("placeholder", "output")]
     while pending:
@@ -125,12 +126,12 @@ def attention(
     q: Tensor, k: Tensor, v: Tensor, scale: float, score: Function, mask: Function,
     *, masks: bool, infinite: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return what ``flex_attention`` does: the result, the logarithm to base 2 of the sums of
+    """Return the results of ``flex_attention``: the output, the logarithm to base 2 of the sums of
     exponentials, and the largest scores over ln 2. ``masks`` says that the mask has an effect, and
     ``infinite`` that the function of scores may give minus infinity."""
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     rows, heads = q.shape[-2], q.shape[1]
-    groups = k.shape[1]  # query heads of a group are rows of one matrix, and keys not repeated
+    groups = k.shape[1]  # query heads of a group are rows of one matrix, so keys are not repeated
     together = q.reshape(q.shape[0], groups, heads // groups * rows, q.shape[-1])
     scores = together.to(wide) @ k.to(wide).transpose(-2, -1)
     scores = scores.reshape(*q.shape[:-1], k.shape[-2]) * scale
@@ -200,7 +201,7 @@ def _reads(body: Graph) -> bool:
 
 def _has_infinity(body: Graph) -> bool:
     """Return whether a function may give minus infinity for finite scores: it has an infinite
-    number, or reads tensors that are no integers."""
+    number, or reads tensors other than integers."""
     numbers = (a for x in body.nodes for a in (*x.args, *x.kwargs.values()))
     read = (x.meta["val"].dtype for x in body.find_nodes(op="placeholder")[POSITIONS + 1 :])
     infinite = any(isinstance(a, float) and math.isinf(a) for a in numbers)

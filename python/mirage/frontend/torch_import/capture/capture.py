@@ -33,7 +33,8 @@ from mirage.frontend.torch_import.rows.products.experts import GROUPED, most_sep
 
 ir: Any = untyped_ir
 _DIALECTS = ("func",)
-"""What is imported, beside the torch dialect. A context that loads everything takes 8 ms more."""
+"""The dialects that are imported, in addition to the torch dialect. A context that loads everything
+takes 8 ms more."""
 SUBMODULE = "<submodule>"  # the prefix of positions that are not in a file
 
 
@@ -45,9 +46,9 @@ class Captured:
     module: Any  # keeps the context alive
     function: Any
     arguments: tuple[Argument, ...]
-    keys: tuple[str, ...]  # of the results, in order: ``['loss']``, ``[0]``
+    keys: tuple[str, ...]  # places of the results, in order: ``['loss']``, ``[0]``
     updates: tuple[int, ...] = ()  # the arguments whose new values the first results are
-    memories: tuple[Hashable, ...] = ()  # of the other results; None for that of an argument
+    memories: tuple[Hashable, ...] = ()  # memory of the other results; None for that of an argument
 
 
 def capture(
@@ -114,7 +115,7 @@ def _decomposed(
 
 
 def _strides_as_indices(graph: torch.fx.Graph) -> None:
-    """Replace views by strides with lookups by indices, which are folded."""
+    """Replace views that are given by strides with lookups by indices, which are folded."""
     try:
         rewrite_as_strided(graph)
     except Exception as error:
@@ -124,7 +125,7 @@ def _strides_as_indices(graph: torch.fx.Graph) -> None:
 
 
 def _result_keys(exported: torch.export.ExportedProgram) -> tuple[str, ...]:
-    """Return where each result stands in the returned structure."""
+    """Return the place of each result in the returned structure."""
     spec = exported.call_spec.out_spec
     if spec is None:
         return ()

@@ -30,7 +30,7 @@ class Argument:
     inline: bool = False  # a scalar written in the program, rather than a weight
     trained: bool = False  # an ``nn.Parameter``, rather than a buffer or a constant
     folded: bool = False  # computed at import from constants, read as the numbers that it holds
-    unrounded: bool = False  # a number of f32, as the number that it is rounded from
+    unrounded: bool = False  # a number of f32, as the number from which it was rounded
     fixed: bool = False  # a constant, or a buffer that no state_dict has
     also: tuple[str, ...] = ()  # other names of the same parameter
 
@@ -47,10 +47,10 @@ def arguments_of(
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
     updated: dict[str, int] = {}
-    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     names = _names_of_parameters(program)
-    for spec in exported.graph_signature.input_specs:
-        node = placeholders[spec.arg.name]
+    # by their order: a copy of a graph has another name for `input`, which is Python's
+    placeholders = graph.find_nodes(op="placeholder")
+    for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
         if isinstance(spec.arg, ConstantArgument) or not isinstance(
             node.meta.get("val"), torch.Tensor
         ):
@@ -58,7 +58,8 @@ def arguments_of(
                 raise GraphTypeError(
                     f"expected tensors as inputs, got {spec.arg} that is not one", user_location()
                 )
-            graph.erase_node(node)  # a number or None that the capture has made part of the program
+            # a number or None that the capture has made a part of the program
+            graph.erase_node(node)
             continue
         argument = _argument(exported, program, spec)
         if argument.trained:
@@ -143,7 +144,7 @@ def _with_parameter_names(
     arguments: list[Argument], program: object, example_inputs: Sequence[object]
 ) -> list[Argument]:
     """Name the arguments by position after the function's parameters (the wrapper around it has no
-    names of its own). Numbers and None are not arguments, and tensors inside of something have the
+    names of its own). Numbers and None are not arguments, and tensors inside of structures have the
     names that PyTorch gives them."""
     if not isinstance(program, FunctionType):
         return arguments

@@ -1,4 +1,4 @@
-"""Decompositions of ops without a row: PyTorch's own, and those of layers that it has none of."""
+"""Decompositions of ops without a row: PyTorch's own, and those of layers for which it has none."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def decomposed(
     """Return the program in ops that have rows, as far as PyTorch has definitions of the other ops.
 
     If all ops have rows, or can be replaced one by one, and none writes to anything but an input,
-    that is the program itself, changed ``in_place`` or copied: most of PyTorch's work here takes as
+    the program itself is changed, ``in_place`` or as a copy: most of PyTorch's work here takes as
     long for two ops as for a thousand."""
     kept = exported if in_place else _copied(exported)
     if not all(_stays(node) for node in kept.graph.nodes):
@@ -65,7 +65,7 @@ def _replaced(exported: torch.export.ExportedProgram) -> bool:
 
 
 def _traced_again(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return the program as PyTorch takes it apart."""
+    """Return the program as PyTorch decomposes it."""
     found = _run(exported, _decompositions())
     _drop_steps(found.graph)
     if not any(spec.kind is OutputKind.TOKEN for spec in found.graph_signature.output_specs):
@@ -76,7 +76,7 @@ def _traced_again(exported: torch.export.ExportedProgram) -> torch.export.Export
 
 
 def _copied(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return the program with a graph and a signature of its own."""
+    """Return the program with its own copies of graph and signature."""
     found = copy.copy(exported)
     module = exported.graph_module
     made = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
@@ -96,7 +96,7 @@ def _run(
     existing composite ops and registers the decomposition of each one again, whatever the program
     contains. Here only the ops that stay whole, or whose decomposition is the table's own, are
     registered."""
-    if _SPLIT is None or _DECOMPOSE is None:  # a version of PyTorch that does it in another way
+    if _SPLIT is None or _DECOMPOSE is None:  # another version of PyTorch works differently
         return exported.run_decompositions(dict(table))
     composite, others = _split_of(table)
     with unset_fake_temporarily(), calls_of_models():
@@ -148,7 +148,7 @@ def _stays(node: torch.fx.Node) -> bool:
         return node.op in ("placeholder", "output")
     if isinstance(target, OpOverload):
         if not node.all_input_nodes and pure(target) and is_small(node):
-            return True  # it is made of numbers: its value is what matters (:mod:`folding`)
+            return True  # it consists of numbers: only its value matters (:mod:`folding`)
         schema: Any = target._schema  # pyright: ignore[reportPrivateUsage]
         return target == CHECK or target in _rows() or schema.is_mutable
     return target is operator.getitem

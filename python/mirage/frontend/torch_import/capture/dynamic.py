@@ -115,8 +115,8 @@ def one_row(program: Program, held: Collection[int]) -> Program:
 
 
 def why_another(first: Program, n: int, second: Program, m: int) -> str | None:
-    """Say how a program at size ``m`` differs from one at size ``n`` other than by its rows; None
-    if it does not."""
+    """Say how a program at size ``m`` differs from one at size ``n`` apart from its rows; None if
+    it does not."""
     if (first.results, first.keys, first.updates) != (second.results, second.keys, second.updates):
         return "it has other results"
     for p, q in zip_longest(first.parameters, second.parameters):

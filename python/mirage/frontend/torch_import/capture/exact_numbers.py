@@ -1,11 +1,12 @@
-"""Numbers that PyTorch computes in f32 when a program is imported, as what they are rounded from.
+"""Numbers that PyTorch computes in f32 when a program is imported, as the numbers from which they
+are rounded.
 
 ``torch.full((), 12.0).sqrt()`` is the root of 12, rounded to f32. Kernels round constants as well,
 so the number before the rounding is the same constant to them, and it has the algebra of a root. It
-is computed in float64, step by step, and taken where the f32 is the nearest to it, or beside the
-nearest if the step is a function (``rsqrt``), whose last digit depends on the device. Where the
-steps round what the result is about (``1e8 + 1 - 1e8``), it is not. A literal of f32
-(``torch.tensor(0.3)``) is the simple number that it is the nearest f32 to.
+is computed in float64, step by step, and used if the f32 is the nearest to it, or next to the
+nearest if the step is a function (``rsqrt``), whose last digit depends on the device. It is not
+used if the steps round the essential digits away (``1e8 + 1 - 1e8``). A literal of f32
+(``torch.tensor(0.3)``) is the simple number whose nearest f32 it is.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ _FUNCTIONS = frozenset(
                  "log", "log10", "log1p", "log2", "pow", "rsqrt", "sigmoid", "sin", "sinh", "tan",
                  "tanh")
 )  # fmt: skip
-"""What PyTorch computes with an error of its own, which is not the same on all devices."""
+"""The ops that PyTorch computes with an error that differs between devices."""
 
 
 def exact_numbers(
     graph: torch.fx.Graph, known: Mapping[torch.fx.Node, Any]
 ) -> dict[torch.fx.Node, torch.Tensor]:
-    """Return the numbers of f32 (tensors without dimensions) among ``known`` that PyTorch rounds
-    from these numbers of float64, which are other ones."""
-    wide: dict[torch.fx.Node, torch.Tensor] = {}  # as the numbers before any rounding
-    plain: dict[torch.fx.Node, torch.Tensor] = {}  # as PyTorch rounds them
+    """Return those numbers of f32 (tensors without dimensions) among ``known`` that PyTorch rounds
+    from other numbers, with these numbers in float64."""
+    wide: dict[torch.fx.Node, torch.Tensor] = {}  # before any rounding
+    plain: dict[torch.fx.Node, torch.Tensor] = {}  # rounded by PyTorch
     found: dict[torch.fx.Node, torch.Tensor] = {}
     for node in graph.nodes:
         rounded = known.get(node)
@@ -56,7 +57,7 @@ def exact_numbers(
 
 
 def _is_rounded(node: torch.fx.Node, computed: torch.Tensor, rounded: torch.Tensor) -> bool:
-    """Return whether f32 numbers that PyTorch computes are those that it is to compute."""
+    """Return whether the f32 numbers that PyTorch computes are the expected ones."""
     nearest = computed.to(rounded.dtype)
     if torch.equal(nearest, rounded):
         return True
@@ -67,7 +68,7 @@ def _is_rounded(node: torch.fx.Node, computed: torch.Tensor, rounded: torch.Tens
 def _computed(
     node: torch.fx.Node, wide: Mapping[torch.fx.Node, torch.Tensor]
 ) -> torch.Tensor | None:
-    """Return what an op of numbers gives in float64, if it has a result of that type."""
+    """Return the result of an op on numbers in float64, if it has a result of that type."""
     if not all(n in wide for n in node.all_input_nodes):
         return None
     given: Any = map_arg(node.kwargs, wide.__getitem__)
@@ -79,7 +80,7 @@ def _computed(
     try:
         with torch.no_grad():
             result = target(*args, **kwargs)
-    except Exception:  # what PyTorch does not compute in this type stays as it is
+    except Exception:  # ops that PyTorch cannot compute in this type are not changed
         return None
     is_number = isinstance(result, torch.Tensor) and not result.shape
     return result if is_number and result.dtype is torch.float64 else None

@@ -1,4 +1,4 @@
-"""Programs as ``torch.export`` captures them."""
+"""Captures programs with ``torch.export``."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def export_program(
     dynamic: Sequence[object] | None = None,
 ) -> torch.export.ExportedProgram:
     """Return the program that ``torch.export`` captures; one that is already exported is returned
-    as it is. ``dynamic`` has the dynamic dimensions of each input, in the form that
+    unchanged. ``dynamic`` has the dynamic dimensions of each input, in the form that
     ``torch.export`` takes.
 
     Raises :class:`GraphTypeError`, :class:`ImportFailedError` or :class:`DynamicShapeError`.
@@ -79,7 +79,7 @@ def export_program(
             f"{type(program).__name__}",
             user_location(),
         )
-    # nobody runs the graphs that are made on the way
+    # nothing runs the intermediate graphs
     with warnings.catch_warnings(), torch.no_grad(), without_code(True), calls_of_models():
         warnings.simplefilter("ignore")
         try:

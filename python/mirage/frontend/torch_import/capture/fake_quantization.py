@@ -1,5 +1,5 @@
-"""Fake quantization in ops that have rows: numbers are rounded as those that are stored in few
-bits, and remain floats. PyTorch has no decompositions of these ops.
+"""Fake quantization in ops that have rows: numbers are rounded like numbers stored in few bits, but
+remain floats. PyTorch has no decompositions of these ops.
 
 The quotient by the scale is a product with its reciprocal, and is rounded before the zero point is
 added, as PyTorch does it.
@@ -18,7 +18,7 @@ Tensor = torch.Tensor
 def by_tensor(
     x: Tensor, scale: float, zero_point: int, least: int, most: int
 ) -> tuple[Tensor, Tensor]:
-    """``aten.fake_quantize_per_tensor_affine_cachemask``: what is stored, as numbers, and where
+    """``aten.fake_quantize_per_tensor_affine_cachemask``: the stored numbers as floats, and where
     nothing was clamped."""
     return _quantized(x, 1.0 / scale, scale, zero_point, least, most)
 

@@ -1,8 +1,8 @@
 """Values that depend on no input and no parameter are computed when a program is imported.
 
-Models create ranges, masks, rotary tables and literals anew in each call, from nothing or from
-buffers that no ``state_dict`` has. PyTorch evaluates them here once, before the table of rows is
-used; ops that only they need are removed, so these need no rows.
+Models create ranges, masks, rotary tables and literals in each call, from nothing or from buffers
+that no ``state_dict`` has. PyTorch evaluates them here once, before the table of rows is used; ops
+that only they need are removed, so these need no rows.
 
 A tensor that is much larger than its sources (such as a mask that compares two ranges) stays in its
 written form: kernels compute it from positions instead of reading it.
@@ -71,7 +71,7 @@ def fold(graph: torch.fx.Graph, given: Mapping[torch.fx.Node, torch.Tensor]) -> 
             pending.extend(n for n in node.all_input_nodes if n in known)
         elif isinstance(known[node], torch.Tensor):
             constants[node] = None
-        else:  # several results: those that are taken of it
+        else:  # an op with several results: the results that are read
             pending.extend(user for user in node.users if user in known)
     return [_replace(graph, n, exact[n] if n in exact else known[n]) for n in constants]
 
@@ -95,7 +95,7 @@ def _evaluated(
         try:
             with torch.no_grad():
                 result = node.target(*args, **kwargs)
-        except Exception:  # what PyTorch cannot compute here is not folded
+        except Exception:  # values that PyTorch cannot compute here are not folded
             continue
         made = list(result) if isinstance(result, list | tuple) else [result]
         if not all(isinstance(x, torch.Tensor) for x in made):
@@ -115,7 +115,7 @@ def is_small(node: torch.fx.Node) -> bool:
 
 
 def is_large(x: torch.Tensor) -> bool:
-    """Return whether a tensor is not read if kernels can compute it."""
+    """Return whether kernels should compute a tensor, if they can, instead of reading it."""
     return _bytes(x) > SMALL_BYTES
 
 
@@ -152,7 +152,7 @@ def _stays(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
 
 def _sees_intervals(node: torch.fx.Node, known: Mapping[torch.fx.Node, Any]) -> bool:
     """Return whether a mask that compares integers other than positions (the documents of tokens)
-    is better known by the interval that each row sees."""
+    is better described by the interval that each row sees."""
     sources, pending = set[torch.fx.Node](), [node]
     while pending:
         at = pending.pop()

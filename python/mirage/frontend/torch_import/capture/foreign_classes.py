@@ -8,7 +8,7 @@ _SAID = re.compile(r"(Found|Unsupported input type) <class '([^']+)'>")
 
 
 def foreign_class(error: Exception) -> str | None:
-    """Return what is wrong and what helps if an error of ``torch.export`` is about the class of an
+    """Return an explanation and a remedy if an error of ``torch.export`` is about the class of an
     argument or a result."""
     said = _SAID.match(str(error))
     if said is None:

@@ -1,8 +1,8 @@
 """Ops that write to an input of a captured program, such as a cache, as ops that return its new
 value.
 
-PyTorch's own conversion traces the whole program again, which takes longer than to capture it. Here
-only such ops change, if no view shows what they do.
+PyTorch's own conversion traces the whole program again, which takes longer than capturing it. Here
+only these ops change; this is possible if no view of the input is read after a write.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Writes:
 
 
 def functional_writes(exported: ExportedProgram) -> Writes | None:
-    """Return the writes of a program, or None if some have another effect than a new value."""
+    """Return the writes of a program, or None if some have effects other than a new value."""
     graph, outputs = exported.graph, exported.graph_signature.output_specs
     if any(spec.kind is not OutputKind.USER_OUTPUT for spec in outputs):
         return None
@@ -94,7 +94,8 @@ def functional_writes(exported: ExportedProgram) -> Writes | None:
 
 
 def _returning(node: Node) -> OpOverload | None:
-    """Return the op that returns what ``node`` writes to its first operand, and nothing else."""
+    """Return the op that returns the new value of the first operand of ``node``, and nothing
+    else."""
     target: Any = node.target
     schema = target._schema
     writes = [a.alias_info is not None and a.alias_info.is_write for a in schema.arguments]

@@ -1,4 +1,4 @@
-"""Layers that PyTorch computes by one op where nothing is trained, in ops that have rows.
+"""Layers that PyTorch computes by one op in evaluation mode, written in ops that have rows.
 
 PyTorch has no decompositions of these ops: :class:`torch.nn.TransformerEncoderLayer` uses them in
 evaluation mode if its results need no gradients.
@@ -15,8 +15,8 @@ import torch.nn.functional as F
 Tensor = torch.Tensor
 
 _OF_KEYS, _OF_SCORES = 1, 2
-"""What a mask has an element for (``mask_type``): a key of a sequence, or a score of each head;
-otherwise a score of all heads of all sequences."""
+"""The meaning of a mask's elements (``mask_type``): one for each key of a sequence, or for each
+score of each head; otherwise for each score of all heads of all sequences."""
 
 
 def encoder_layer(

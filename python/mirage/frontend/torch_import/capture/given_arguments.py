@@ -1,5 +1,5 @@
-"""Example inputs as a caller gives them: by position, by keyword, or as one dictionary by the names
-of parameters."""
+"""Example inputs in the forms that a caller may use: by position, by keyword, or as one dictionary
+by the names of parameters."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def parameters_of(program: Any) -> dict[str, inspect.Parameter]:
 
 def names_by_position(program: object, count: int) -> tuple[str, ...]:
     """Return the names of the parameters of a program that can be passed by position, in order;
-    those that have only a position are empty. Of an ``ExportedProgram`` they are known for
-    ``count`` arguments that it was exported with by position."""
+    the names of positional-only parameters are empty. For an ``ExportedProgram`` they are known for
+    the ``count`` arguments that were passed by position when it was exported."""
     if isinstance(program, torch.export.ExportedProgram):
         signature = program.module_call_graph[0].signature
         return tuple((signature and signature.forward_arg_names) or ())[:count]
@@ -44,9 +44,9 @@ def are_names(program: object, example: object) -> bool:
 def given_arguments(
     program: object, inputs: Sequence[object], named: Mapping[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
-    """Return the arguments of a call by position and by keyword, in the order of the parameters: by
-    position are as many as possible. A single dictionary by the names of parameters stands for
-    keywords. Raises :class:`GraphTypeError` if the program cannot be called so.
+    """Return the arguments of a call by position and by keyword, in the order of the parameters, as
+    many as possible by position. A single dictionary by the names of parameters stands for
+    keywords. Raises :class:`GraphTypeError` if the program cannot be called in this way.
     """
     if len(inputs) == 1 and not named and are_names(program, inputs[0]):
         inputs, named = (), inputs[0]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_O
 
 
 class ByPosition(torch.nn.Module):
-    """A program as a function of ``count`` arguments and of those with these names, all by
+    """A program as a function of ``count`` arguments and of arguments with the given names, all by
     position."""
 
     def __init__(self, program: Callable[..., Any], count: int, names: Sequence[str]) -> None:

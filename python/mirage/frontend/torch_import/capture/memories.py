@@ -1,4 +1,4 @@
-"""The memory of a program's results, as far as PyTorch says who shares it."""
+"""The memory of a program's results, as far as PyTorch reports which tensors share it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 def memories_of(exported: torch.export.ExportedProgram) -> tuple[Hashable, ...]:
     """Return a name for the memory of each result of the user: equal names for results that share
-    it, and None for the memory of an argument, and for what is not a tensor."""
+    it, and None for the memory of an argument, and for results other than tensors."""
     graph = exported.graph
     given = {_memory(node) for node in graph.find_nodes(op="placeholder")}
     (output,) = graph.find_nodes(op="output")

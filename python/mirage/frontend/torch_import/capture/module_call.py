@@ -1,5 +1,5 @@
-"""The call of a captured module: its arguments and results, nested as its caller has them, and
-their places in memory."""
+"""The call of a captured module: its arguments and results, nested as in the caller, and their
+places in memory."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class ModuleCall:
         self.structure = structure_from(exported.call_spec.in_spec, "an argument")
         self.result_structure = structure_from(exported.call_spec.out_spec, "a result")
         signature = exported.graph_signature
-        nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
+        nodes = exported.graph.find_nodes(op="placeholder")
         self.held: dict[int, HeldTensor] = {}
         """The tensors that the module holds, by their positions among the inputs of the graph."""
         values: list[Any] = []
         users: list[int] = []
-        for place, spec in enumerate(signature.input_specs):
-            value = nodes[spec.arg.name].meta.get("val", getattr(spec.arg, "value", None))
+        for place, (node, spec) in enumerate(zip(nodes, signature.input_specs, strict=True)):
+            value = node.meta.get("val", getattr(spec.arg, "value", None))
             values.append(value)
             if spec.kind is InputKind.USER_INPUT:
                 users.append(place)
@@ -99,7 +99,7 @@ def structure_from(spec: Any, what: str) -> Structure:
     if kind is tuple or kind is list:
         return Structure(kind.__name__, children)
     named = next((c for c in (kind, spec.context) if pytree.is_namedtuple_class(c)), None)
-    if named is not None:  # PyTorch notes the class of its own
+    if named is not None:  # PyTorch records the class itself
         return Structure("named", children, tuple(named._fields), named.__name__)
     keys = _keys(spec, len(children)) if issubclass(kind, Mapping) else None
     if keys is None:

@@ -1,8 +1,8 @@
 """Tensors of a captured program that are buffers of its module under another name.
 
-A cache may be an attribute of an object that is no module, and a buffer as well, as in
-Transformers' modules for export. ``torch.export`` takes what it finds in the object for constants:
-it sees no connection between a write to one of them and the buffer, and cannot decompose such a
+A cache may be an attribute of an object that is not a module, and at the same time a buffer, as in
+Transformers' modules for export. ``torch.export`` treats the tensors in the object as constants: it
+sees no connection between a write to one of them and the buffer, and cannot decompose such a
 program.
 """
 
@@ -49,8 +49,8 @@ def _specs(exported: ExportedProgram) -> list[torch.export.graph_signature.Input
 
 
 def _place(x: torch.Tensor) -> Hashable:
-    """Return what tensors have in common that are one: their elements in memory, or nothing if they
-    have none, as on the meta device."""
+    """Return a key that identical tensors have in common: their memory, or nothing if they have
+    none, as on the meta device."""
     storage = x.untyped_storage()
     nowhere = storage.device.type == "meta" or not storage.nbytes()
     where = id(x) if nowhere else (x.device, storage.data_ptr())

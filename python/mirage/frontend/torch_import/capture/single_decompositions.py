@@ -1,7 +1,7 @@
 """Decompositions of single ops of a captured program.
 
 PyTorch's own conversion traces the whole program again, several times. Here the definition of one
-op is traced, and takes the op's place in the graph. Ops that are called alike are traced once.
+op is traced, and takes the op's place in the graph. Ops with equal arguments are traced once.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ def _definition(node: Node, others: Definitions, stays: Callable[[Node], bool]) 
         return target(*args, **kwargs)
 
     with mode:
-        # of its own for each: results of ops that are called alike are one tensor
+        # a separate copy for each: otherwise the results of equal calls would be one tensor
         values = [n.meta["val"].detach() for n in inputs]
         try:
             graph = make_fx(called, decomposition_table=dict(others))(*values).graph
-        except Exception:  # whatever PyTorch has to say, it says of the whole program
+        except Exception:  # PyTorch reports any error again for the whole program
             return None
     allowed = all(stays(n) and not _writes(n) for n in graph.nodes)
     return graph if allowed else None
@@ -118,7 +118,7 @@ def _put_in_place(exported: ExportedProgram, node: Node, made: Graph) -> None:
     if isinstance(results, Node):
         _replace(exported, node, results)
     else:
-        for user in list(node.users):  # each takes one of several results
+        for user in list(node.users):  # each node takes one of several results
             _replace(exported, user, results[user.args[1]])
             graph.erase_node(user)
     graph.erase_node(node)

@@ -32,7 +32,7 @@ _COPIES = frozenset(
 def check_uses(exported: torch.export.ExportedProgram, symbol: Any) -> None:
     """Raise :class:`DynamicShapeError` if the size ``symbol`` is used for anything else."""
     fixed = _fixed_inputs(exported)
-    made: dict[Node, bool] = {}  # of no input: whether there are as many as the size
+    made: dict[Node, bool] = {}  # not of an input: whether its dimension is the size
     for node in exported.graph.nodes:
         found = node.meta.get("val")
         if node.op == "placeholder" and node.name in fixed:
@@ -40,7 +40,7 @@ def check_uses(exported: torch.export.ExportedProgram, symbol: Any) -> None:
         for x in _flat(found):
             _check_shape(node, x, symbol)
         if node.op != "call_function" or _is_size(found):
-            continue  # arithmetic of sizes: what it is used for counts
+            continue  # arithmetic of sizes: the uses of its result count
         if any(map(_is_size, _flat(_others(node)))):
             raise _computes(node)
         tensors = [n for n in node.all_input_nodes if not _is_size(n)]

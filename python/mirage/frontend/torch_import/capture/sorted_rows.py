@@ -1,7 +1,7 @@
-"""Rows that are sorted by their experts and put back into their places, left in their places.
+"""Rows that are sorted by their experts and put back into their places are left in their places.
 
 Mixtures of experts sort their rows, so that those of an expert are neighbours, multiply them by
-groups, and undo the sort. Where each row is multiplied by itself anyway, as for a token that is
+groups, and undo the sort. If each row is multiplied separately anyway, as for a token that is
 decoded, the order has no effect:
 
     (f(x[p], s))[q] = f(x, k),   s, p = sort(k),   p[q[i]] = i
@@ -40,7 +40,7 @@ ALONG_ROWS = (aten.split.Tensor, aten.split_with_sizes.default, aten.slice.Tenso
 
 
 def rows_in_place(graph: Graph, groups: Container[str], most_rows: Callable[[int], int]) -> None:
-    """Replace what is computed of sorted rows and then put back. ``groups`` are the names of ops
+    """Replace computations on sorted rows that are then put back. ``groups`` are the names of ops
     that multiply groups of rows, and ``most_rows`` says for a number of experts how many rows are
     multiplied one by one."""
     for node in list(graph.find_nodes(op="call_function", target=aten.index.Tensor)):
@@ -88,7 +88,7 @@ def _is_ascending(sort: Node) -> bool:
 
 
 class _Unsorted:
-    """What ops between a sort and its inverse compute in the order before the sort."""
+    """The results of the ops between a sort and its inverse, in the order before the sort."""
 
     def __init__(
         self, graph: Graph, sort: Node, groups: Container[str], most_rows: Callable[[int], int]

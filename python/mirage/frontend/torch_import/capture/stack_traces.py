@@ -1,8 +1,7 @@
-"""The calls that lead to each op, noted in less time than PyTorch takes by itself.
-
-PyTorch notes for each op all frames of the stack, with the text of each line, and then keeps those
-that are inside of the model. The others are left out from the start here, and the text is read of
-what is kept only. What stands in a graph is the same.
+"""The calls that lead to each op, recorded in less time than PyTorch takes. For each op, PyTorch
+records all frames of the stack, with the text of each line, and then keeps those inside of the
+model. Here the others are left out from the start, and only the text of the kept frames is read.
+The resulting graph is the same.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ _PROXY: Any = proxy
 _NAME = "CapturedTraceback"
 _OF_PYTORCH: Any = getattr(_PROXY, _NAME, None)
 _MODEL = "forward"
-"""The function from which on PyTorch keeps the calls."""
+"""The function below which PyTorch keeps the calls."""
 
 
 class _CallsOfModels:
-    """What ops ask PyTorch's ``CapturedTraceback`` for."""
+    """Replaces PyTorch's ``CapturedTraceback`` for ops."""
 
     def __init__(self, frame: FrameType | None) -> None:
         self._frame = frame
@@ -54,8 +53,8 @@ class _CallsOfModels:
 
 @contextmanager
 def calls_of_models() -> Generator[None]:
-    """Note the calls inside of models only."""
-    if _OF_PYTORCH is None:  # a version of PyTorch that does it in another way
+    """Record only the calls inside of models."""
+    if _OF_PYTORCH is None:  # another version of PyTorch works differently
         yield
         return
     setattr(_PROXY, _NAME, _CallsOfModels)

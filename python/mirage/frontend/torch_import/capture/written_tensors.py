@@ -1,6 +1,6 @@
-"""Tensors that a captured program writes to, and that its module holds in some other way than as
-buffers: a cache in an object that is no module. ``torch.export`` takes them for constants, and
-cannot decompose a program that writes to constants.
+"""Tensors to which a captured program writes, and which its module does not hold as buffers: a
+cache in an object that is not a module. ``torch.export`` treats them as constants, and cannot
+decompose a program that writes to constants.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from mirage.frontend.location import user_location
 
 
 def with_written_tensors(exported: ExportedProgram) -> ExportedProgram:
-    """Let the constants that ``exported`` writes to be buffers that no state_dict has; returns it.
-
-    Raises :class:`GraphTypeError` if one of them shares memory with another tensor of the module:
-    what the program reads of that one would change, too.
+    """Make the constants to which ``exported`` writes buffers that no state_dict has; returns it.
+    Raises :class:`GraphTypeError` if one of them shares memory with another tensor of the module,
+    since the program would then read changed values from that one.
     """
     signature = exported.graph_signature
     nodes = exported.graph.find_nodes(op="placeholder")
@@ -55,12 +54,12 @@ def _held(exported: ExportedProgram) -> Iterator[torch.Tensor]:
 
 
 def _memory(x: torch.Tensor) -> int:
-    """Return what tensors that share memory have in common."""
+    """Return a key that tensors with shared memory have in common."""
     return x.untyped_storage()._cdata  # pyright: ignore[reportPrivateUsage]
 
 
 def _written(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Return the tensors that ops write to, and those that they are views of."""
+    """Return the tensors to which ops write, and those of which these are views."""
     written: set[torch.fx.Node] = set()
     for node in reversed(graph.nodes):
         if node.target is operator.getitem and node in written:
@@ -75,7 +74,7 @@ def _written(graph: torch.fx.Graph) -> set[torch.fx.Node]:
 
 
 def operands_of(node: torch.fx.Node) -> Iterator[tuple[Any, torch.fx.Node]]:
-    """Yield the tensors that an op takes, with what its schema says of them."""
+    """Yield the tensors that an op takes, each with its entry in the schema."""
     target: Any = node.target
     for number, argument in enumerate(target._schema.arguments):  # pyright: ignore
         given = node.args[number] if number < len(node.args) else node.kwargs.get(argument.name)

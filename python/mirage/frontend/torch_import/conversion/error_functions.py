@@ -94,7 +94,7 @@ class _Gelus:
     # ---- sums of products
 
     def _sum_of(self, op: Op) -> _Sum | None:
-        """Return the sum that an op computes, unless it is a value by itself."""
+        """Return the sum that an op computes, unless it is an atomic value."""
         y, fn = op.result, op.function
         if y in self.errors:
             itself: _Sum = {((y, 1),): Fraction(1)}
@@ -141,8 +141,8 @@ class _Gelus:
         return {m: c for m, c in found.items() if c}
 
     def _total(self, x: Value, y: Value, sign: int) -> _Sum | None:
-        """Return a sum if it contains an error function or is zero; other sums are values by
-        themselves."""
+        """Return a sum if it contains an error function or is zero; other sums are atomic
+        values."""
         if any(abs(self._number(v) or 0) > _LARGEST for v in (x, y)):
             return None
         for inside in (True, False):

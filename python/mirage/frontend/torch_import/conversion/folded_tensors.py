@@ -1,5 +1,5 @@
-"""Tensors that were computed at import, as ops that compute them where that is cheaper than to read
-them."""
+"""Tensors that were computed at import, replaced by ops that compute them if that is cheaper than
+reading them."""
 
 from __future__ import annotations
 

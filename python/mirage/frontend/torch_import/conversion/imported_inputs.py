@@ -20,7 +20,7 @@ from mirage.semantics.ugraph import TensorType, Value
 
 
 class GraphInputs:
-    """Inputs under names of their own, in the order in which they are added."""
+    """Inputs with unique names, in the order in which they are added."""
 
     def __init__(self, lowering: Lowering) -> None:
         self._lowering = lowering
@@ -54,7 +54,8 @@ class GraphInputs:
         return self._tables[key]
 
     def carry(self, argument: Argument, foreign: Foreign) -> Carried:
-        """Make an argument of a type that kernels do not have an input, as what carries it."""
+        """Make an argument of a type that kernels do not have an input of the type that carries
+        it."""
         data = None if argument.data is None else carried(argument.data.detach())
         value = self._named(replace(argument, data=data), foreign.carrier)
         self.carriers[value] = foreign.dtype
@@ -67,8 +68,8 @@ class GraphInputs:
     def bound(
         self, read: Collection[Value], updated: Collection[str]
     ) -> list[tuple[Value, Argument]]:
-        """Return the inputs that are bound to tensors: of these, those that are ``read``, and those
-        of the names ``updated``."""
+        """Return the inputs that are bound to tensors, if they are ``read`` or have names in
+        ``updated``."""
         held = ((v, a) for v, a in self._all if a.data is not None)
         return [(v, a) for v, a in held if v in read or a.name in updated]
 

@@ -85,7 +85,7 @@ class Importer:
             self._bind_argument(argument, block_argument)
         operations = [
             op.operation for op in self.block.operations
-        ]  # the views' properties hide names
+        ]  # the properties of views hide names
         used = needed(operations)
         for place, new in zip(self.captured.updates, operations[-1].operands):
             self.stores |= stores_to(self.block.arguments[place], new)
@@ -206,7 +206,7 @@ class Importer:
         raise unsupported(call.op, location, reason, call)
 
     def _on_signed(self, call: Call, location: SourceLocation | None) -> object:
-        """Return what a call on unsigned integers is as one on signed ones; None if it is none."""
+        """Return a call on unsigned integers as one on signed integers; None for other calls."""
         start = len(self.lowering.ops)
         try:
             return with_signed(self.lowering, call, lambda c: self._call(c, location))
@@ -215,7 +215,7 @@ class Importer:
             return None
 
     def _written(self, call: Call, row: Row) -> object:
-        """Return what a row makes of a call, or the reason why it cannot express it."""
+        """Return the result of a row for a call, or the reason why the row cannot express it."""
         start = len(self.lowering.ops)
         try:
             return self._checked(call, row(self.lowering, call))
@@ -245,7 +245,7 @@ class Importer:
         return results
 
     def _results(self, terminator: Any) -> tuple[list[Value], list[int | Fixed | Seen]]:
-        """Return the outputs of the graph, and what the program returns in terms of these."""
+        """Return the outputs of the graph, and the results of the program in terms of these."""
         outputs: list[Value] = []
         results: list[int | Fixed | Seen] = []
         for operand in terminator.operands:
@@ -271,13 +271,12 @@ class Importer:
         return outputs, results
 
     def _rewritten(self, full: KernelGraph) -> KernelGraph:
-        """Return the graph with what several ops compute as one op, and without what nothing
-        reads."""
+        """Return the graph with groups of ops replaced by single ops, and without unread values."""
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = without_certain_choices(with_earlier_slices(graph))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
         graph = flat_joins(without_repeats(graph))
-        if self.is_sized:  # rows of a batch have the same indices, but for the batch
+        if self.is_sized:  # rows of a batch have the same indices, except for the batch
             return graph
         graph = rows_by_index(graph, self.lowering.held, self.inputs.hold_once)
         return with_known_indices(graph, self.lowering.held, self.inputs.hold_once)

@@ -1,8 +1,8 @@
 """Calls on unsigned integers, as calls on signed ones that carry the same bits or the same number.
 
-What only moves elements moves the bits. What computes with them gets them as i64, in which each is
-the number that it is; the result is cut to its bits, as sums, products and functions of bits of the
-lowest bits are.
+Ops that only move elements move the bits. Ops that compute get i64, which represents each of the
+numbers; the result is truncated to its bits, which is right for sums, products and functions of
+bits.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _COMPUTED = frozenset({*ELEMENTWISE, *ROUNDING, *COMPARISONS, *BIT_CALLS, *_REDU
 )
 _STORED = frozenset({"aten.scatter.src", "aten.index_copy"})
 _BY_INDEX = (frozenset(INDEXING) - {"aten.one_hot"}) | _STORED
-"""What moves elements to or from indices, which are other tensors."""
+"""The ops that move elements to or from indices, which are other tensors."""
 
 
 def with_signed(
     b: Lowering, call: Call, signed: Callable[[Call], object]
 ) -> tuple[Value | Carried, ...] | None:
-    """Return what ``signed`` makes of the call on signed integers; None if it is no such call."""
+    """Return the result of ``signed`` for the call on signed integers; None for other calls."""
     given = [x.dtype for x in _tensors(call.args) if isinstance(x, Carried)]
     types = {*given, *(f.dtype for f in call.foreign if f is not None)}
     if len(types) != 1 or not types <= BITS.keys():
@@ -72,7 +72,7 @@ def _moves(call: Call) -> bool:
 
 
 def _number(b: Lowering, x: Carried) -> Value:
-    """Return unsigned integers as the numbers that they are."""
+    """Return unsigned integers as i64."""
     return b.combine(BinaryFn.REMAINDER, b.cast(x.value, DType.I64), 1 << BITS[x.dtype])
 
 
@@ -118,14 +118,14 @@ def _each(args: tuple[object, ...], new: Callable[[Carried], Value]) -> tuple[ob
 
 
 def _is_converted(x: Value | Carried) -> bool:
-    """Return whether PyTorch converts a tensor to the type of another operand, as it does numbers:
-    this may change it."""
+    """Return whether PyTorch converts a tensor to the type of another operand, as it does with
+    numbers: this may change it."""
     return isinstance(x, Value) and x.dtype.is_integer and not x.shape
 
 
 def _are_kept(call: Call, end: int) -> bool:
-    """Return whether all numbers among the arguments stay what they are: PyTorch converts those
-    that the type does not have, unless the result is a float, as it is with a fraction."""
+    """Return whether all numbers among the arguments keep their values: PyTorch converts numbers
+    that the type does not have, unless the result is a float, for example because of a fraction."""
     numbers = (x for x in call.args if isinstance(x, int | float) and not isinstance(x, bool))
     floats = all(r is not None and not r.dtype.is_integer for r in call.results)
     return all((0 <= x < end and x == int(x)) or (floats and isinstance(x, float)) for x in numbers)

@@ -49,7 +49,7 @@ def maker_of(value: Any) -> str:
 def op_name(operation: Any) -> str:
     """Return the name of PyTorch's op ("aten.index_copy")."""
     name = operation.name.removeprefix("torch.")
-    if name == "operator":  # one that the dialect does not know
+    if name == "operator":  # an op that the dialect does not know
         name = ir.StringAttr(operation.attributes["name"]).value.removeprefix("torch.")
     return name
 

@@ -41,7 +41,7 @@ def as_formula(
 
 def _uniform(b: Lowering, data: torch.Tensor, result: TensorType) -> Value | None:
     first = data.reshape(-1)[0]
-    if not bool((data == first).all()):  # not a number is equal to nothing
+    if not bool((data == first).all()):  # NaN is equal to nothing
         return None
     number = float(first)
     exact = Fraction(number) if torch.isfinite(first) else number
@@ -91,7 +91,7 @@ class Line:
         return np.asarray((i + self.ahead) // self.run * self.step + self.start)
 
     def moved(self, by: int) -> Line:
-        """Return the line of which this one (without a period) is what follows ``by`` positions."""
+        """Return the line that starts ``by`` positions before this one (which has no period)."""
         runs, ahead = divmod(self.ahead - by, self.run)
         return replace(self, start=self.start + runs * self.step, ahead=ahead)
 
@@ -111,7 +111,7 @@ class Line:
 
 
 def line_of(data: Array) -> Line | None:
-    """Return the line that a vector of integers is; None if it is none."""
+    """Return a vector of integers as a line; None if it is not one."""
     for period in (None, _period(data)):
         part = data[:period]
         found = _runs(part) if len(part) >= _LEAST else None
@@ -134,7 +134,7 @@ def _runs(data: Array) -> Line | None:
 
 
 def _period(data: Array) -> int | None:
-    """Return the distance at which the first two integers come again; None if they do not."""
+    """Return the distance at which the first two integers are repeated; None if they are not."""
     if len(data) < 2:
         return None
     again = (data[1:-1] == data[0]) & (data[2:] == data[1]) & (data[:-2] != data[0])

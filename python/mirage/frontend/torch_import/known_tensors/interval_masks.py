@@ -39,7 +39,7 @@ class Intervals:
 
 def intervals_of(mask: torch.Tensor) -> Intervals | None:
     """Return the intervals that the rows of a mask see: where truth values are true, and where
-    floats are zero rather than minus infinity. None if it is no such mask."""
+    floats are zero rather than minus infinity. None for other masks."""
     if mask.dtype is torch.bool:
         seen = mask
     elif mask.is_floating_point():
@@ -85,7 +85,7 @@ def as_comparison(b: Lowering, found: Intervals, result: TensorType, hold: Hold)
 
 def _bound(b: Lowering, numbers: Array, limits: tuple[int, int], hold: Hold) -> Value:
     """Return integers that bound the columns: as a number if they are equal, and as a line if they
-    are one within the ``limits``, beyond which all integers mean the same."""
+    form one within the ``limits``, beyond which all integers mean the same."""
     if (numbers == numbers.flat[0]).all():
         one = (1,) * numbers.ndim
         return b.filled(int(numbers.flat[0]), TensorType(one, DType.I64))

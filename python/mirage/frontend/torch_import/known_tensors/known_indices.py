@@ -24,7 +24,7 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Resh
 
 MOST_ELEMENTS = 1 << 24
 _LARGEST = {DType.I1: 1, DType.I32: (1 << 31) - 1, DType.I64: 1 << 53}
-"""The largest number of each type that is neither rounded nor wraps around here."""
+"""The largest number of each type that is not rounded and does not wrap around here."""
 
 
 def with_known_indices(

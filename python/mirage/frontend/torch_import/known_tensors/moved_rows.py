@@ -24,7 +24,7 @@ from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Movement, Op, Value
 
 PIECES = 4
-"""The fewest pieces of joins that a lookup takes the place of: each of them is a copy."""
+"""The fewest pieces of joins that a lookup replaces: each of them is a copy."""
 LEAST_BYTES = 64
 """The fewest bytes of a row: an index is small beside it."""
 ALIGNED = 16
@@ -120,7 +120,7 @@ class _Chains:
 
     def _is_worthwhile(self, op: Op, chain: list[Op]) -> bool:
         """Return whether a chain copies several pieces, none of which is stored in any case, or
-        takes something of looked up rows."""
+        takes a part of looked up rows."""
         inside = set(chain)
         joins = [link for link in chain if link.joined_along is not None]
         if any(
@@ -135,7 +135,7 @@ class _Chains:
 
     def _places(self, op: Op, chain: list[Op], source: Value) -> Array:
         """Return for each element of the result of ``op`` its place in the source; -1 for a zero,
-        and NaN for what is outside."""
+        and NaN outside."""
         places: dict[Value, Planes] = {
             source: (np.arange(source.type.size, dtype=np.float64).reshape(source.shape),)
         }
@@ -156,7 +156,7 @@ def _moved_by(op: Op) -> tuple[Value, ...]:
 
 
 def _rows(source: Value, places: Array) -> _Moved | None:
-    """Return the rows of which ``places`` consist; None if they are too short."""
+    """Return the places as places of rows; None if the rows are too short."""
     length = gcd(source.shape[-1], places.shape[-1]) if source.shape and places.shape else 1
     least = LEAST_BYTES // source.dtype.bytes
     for parts in range(1, length // least + 1):

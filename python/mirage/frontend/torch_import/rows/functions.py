@@ -117,8 +117,8 @@ def _log_softmax(b: Lowering, c: Call) -> Value:
 
 def _product(*, over: bool) -> Row:
     """``op(x)`` or, with ``over``, ``op(x, dim, keepdim, dtype)``: halves are multiplied with each
-    other until one element is left. Of integers that f32 may not hold it is the last of the
-    products so far, which are exact."""
+    other until one element is left. For integers that f32 may not hold it is the last of the
+    running products, which are exact."""
 
     def row(b: Lowering, c: Call) -> Value:
         x, dtype = c.value(0), c.result.dtype
@@ -218,4 +218,4 @@ FUNCTIONS: dict[str, Row] = {
     "aten.bucketize.Tensor": _buckets,
     "aten.searchsorted.Tensor": _searched,
 }
-"""Torch ops that are made of several of ours."""
+"""Torch ops that become several ops."""

@@ -21,6 +21,7 @@ from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.builder import Builder, normalize_dims
 from mirage.semantics.numbers import Number
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -36,8 +37,8 @@ from mirage.semantics.ugraph import (
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the rows of groups lie in ``count`` blocks of ``size`` rows: the expert of each block
-    (``owner``), the row that lies at each place of the blocks (``rows``), the place of each row
+    """The layout of the rows of groups in ``count`` blocks of ``size`` rows: the expert of each
+    block (``owner``), the row at each place of the blocks (``rows``), the place of each row
     (``place``), and whether a row belongs to a group (``inside``)."""
 
     count: int
@@ -72,9 +73,10 @@ class Lowering(Builder):
         """The tensor, the dimension and the sorted elements of a sort, by the result that holds the
         positions of the elements."""
         self.turned: dict[Value, tuple[Value, frozenset[int]]] = {}
-        """The tensor that was turned around, and along which dimensions, by the result."""
+        """The tensor that was flipped and the dimensions, by the result."""
         self.layouts: dict[tuple[Value, int, int], Layout] = {}
-        """How rows of groups lie in blocks, by the ends of groups, the rows and the experts."""
+        """The layouts of the rows of groups in blocks, by the ends of groups, the rows and the
+        experts."""
         self.blocked: dict[Value, tuple[Layout, Value]] = {}
         """Tensors that are computed in blocks, by the tensor of rows."""
         self._known: dict[Value, Fraction] = {}
@@ -146,9 +148,7 @@ class Lowering(Builder):
         a narrower type; ``index`` if there is none."""
         made = {v: op for op in self.ops for v in op.results}
         root = index
-        while (op := made.get(root)) is not None and (
-            op.renames or (isinstance(op, Elementwise) and op.identity and not op.cuts)
-        ):
+        while (op := made.get(root)) is not None and (op.renames or is_cast(op)):
             root = op.operands[0]
         kept = root in made or not root.shape or root.dtype not in (DType.I32, DType.I64)
         return index if kept else root

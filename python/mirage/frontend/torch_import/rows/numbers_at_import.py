@@ -53,7 +53,7 @@ def exact_number(op: Op, known: Mapping[Value, Fraction]) -> Fraction | None:
     elif isinstance(fn, BinaryFn) and fn in _BINARY:
         found = _BINARY[fn](xs[0], xs[1])
     elif isinstance(op, Elementwise) and op.identity:
-        # a constant of 16 bits is computed with in f32: what a cast rounds stays a cast
+        # constants of 16 bits are used in f32: a cast that rounds remains a cast
         rounded = float(dtype.round(np.asarray(float(xs[0]))))
         found = xs[0] if dtype is DType.F64 or rounded == xs[0] else None
     else:
@@ -63,11 +63,11 @@ def exact_number(op: Op, known: Mapping[Value, Fraction]) -> Fraction | None:
 
 _NEUTRAL = {BinaryFn.ADD: (0, 0), BinaryFn.SUB: (None, 0), BinaryFn.MUL: (1, 1),
             BinaryFn.FLOOR_DIV: (None, 1)}  # fmt: skip
-"""The number that, as the first or second operand, leaves each integer as it is."""
+"""The number that, as the first or second operand, does not change any integer."""
 
 
 def unchanged(op: Op, known: Mapping[Value, Fraction]) -> Value | None:
-    """Return the operand that an op on integers leaves as it is (its shape may be smaller than the
+    """Return the operand that an op on integers does not change (its shape may be smaller than the
     result's); None if it may change."""
     if op.function not in _NEUTRAL or not op.result.dtype.is_integer:
         return None

@@ -31,7 +31,7 @@ from mirage.frontend.torch_import.rows.reductions.reductions import REDUCTIONS
 from mirage.frontend.torch_import.rows.reductions.scans import SCANS
 
 TABLE: dict[str, Row] = {
-    # These are made of other functions: a scalar function of its own comes before them.
+    # These are built from other functions: a scalar function for the op has precedence.
     **SPECIAL,
     **ELEMENTWISE,
     **FUNCTIONS,

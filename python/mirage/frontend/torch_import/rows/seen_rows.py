@@ -77,7 +77,7 @@ class _Elements:
         return op.compute(Float64(), operands, 0, shape)[0]
 
     def _is_one(self, values: Sequence[Value], place: _Place) -> bool:
-        """Return whether two values are the same integer there, whatever it is."""
+        """Return whether two values are the same integer there, even if it is unknown."""
         (x, at), (y, other) = (self._root(v, _repeated(v.shape, place)) for v in values)
         return x is y and x.dtype.is_integer and all(map(_equal, at, other))
 

@@ -1,4 +1,4 @@
-"""A call of a torch op, as the table's rows see it."""
+"""A call of a torch op, in the form that the table's rows take."""
 
 from __future__ import annotations
 

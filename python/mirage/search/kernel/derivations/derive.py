@@ -7,8 +7,8 @@ be pruned, and every edge makes the normal form smaller, so the graph is acyclic
 
 The phase of a value follows from its normal form: in the loop, after it, or in a nest of loops
 (:mod:`mirage.search.kernel.loop_nests.phases`); if it has summed the grid's sub-axis it lives in
-the combine kernel. A value that has summed the grid's sub-axis and depends on it has no derivation,
-nor has one without a phase.
+the combine kernel. A value that has summed the grid's sub-axis and still depends on it has no
+derivation; neither does a value without a phase.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The k best derivations of some goals, by DAG cost (a value that is used twice is paid once)."""
+"""The k best derivations of some goals, by DAG cost (a value that is used twice is paid for
+once)."""
 
 from __future__ import annotations
 
@@ -85,7 +86,7 @@ class _Extraction:
         self._shared: dict[int, float] = {0: 0.0}
 
     def combine(self, children: list[list[Partial]]) -> list[Partial]:
-        """Combine derivations of several values; shared edges are paid once."""
+        """Combine derivations of several values; shared edges are paid for once."""
         if not children:
             return [(0.0, 0)]
         combos = children[0]

@@ -39,7 +39,7 @@ class Groupings:
 
     def __post_init__(self) -> None:
         self._products_known: dict[Mono, _Factors] = {}
-        self._late: dict[int, _SubAxes] = {}  # of atoms, the sums over steps or parts in them
+        self._late: dict[int, _SubAxes] = {}  # the sums over steps or parts in each atom
         self._sums_inside = self._arguments()
 
     def clusters(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> list[tuple[int, ...]]:
@@ -83,15 +83,15 @@ class Groupings:
                 yield left, right
 
     def own(self, atoms: tuple[int, ...], bound: tuple[SubAxis, ...]) -> tuple[SubAxis, ...]:
-        """Return those of some sums that are over axes of the factors."""
+        """Return the sums that are over axes of the factors."""
         free, _ = self.algebra.of_atoms(atoms)
         return tuple([b for b in bound if b in free])
 
     def common_factors(
         self, terms: Summands
     ) -> Iterator[tuple[tuple[tuple[int, ...], tuple[SubAxis, ...]], Summands]]:
-        """Yield factors that all terms share, with the sums that only they carry; and the terms
-        without them."""
+        """Yield factors that all terms share, with the sums that only these factors have, and the
+        terms without them."""
         shared = list(terms[0][0][0])
         for (atoms, _), _ in terms[1:]:
             pool = list(atoms)
@@ -135,13 +135,13 @@ class Groupings:
 
     def splits(self, terms: Summands) -> Iterator[tuple[Summands, Summands]]:
         """Yield all ways to add in two parts, as far as terms need to be distinguished; and sums
-        that are needed elsewhere, with their complements."""
+        that are needed elsewhere, each with the rest."""
         every = set(terms)
         for part in self._sums_inside:
             if part < every:
                 yield [t for t in terms if t in part], [t for t in terms if t not in part]
         groups = self._alike_terms(terms)
-        if len(groups) == 1:  # a chain, a term that need not be negated first
+        if len(groups) == 1:  # a chain that begins with a term that is not negated
             groups = [[t] for t in sorted(terms, key=lambda t: t[1] < 0)]
             groups = [groups[0], [t for g in groups[1:] for t in g]]
         head, rest = groups[0], groups[1:]

@@ -31,7 +31,7 @@ class EmitError(ValueError):
 
 
 class Accounts(Protocol):
-    """The facts about a block that a move reads while its work is counted."""
+    """The facts about a block that are needed to count the work of a move."""
 
     def labels(self, goal: Goal) -> tuple[str, ...]: ...
     def elements(self, labels: tuple[str, ...]) -> Num: ...

@@ -1,4 +1,4 @@
-"""The move that takes what is so far along an axis."""
+"""The move that computes a running sum, maximum or product along an axis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirage.semantics.ugraph import Value
 
 @dataclass(frozen=True)
 class Cumulate(Edge):
-    """The sums, maxima or products so far along an axis that the tile has as a whole."""
+    """The running sums, maxima or products along an axis that the tile has as a whole."""
 
     atom: SoFarAtom
     reads: ClassVar[bool] = True

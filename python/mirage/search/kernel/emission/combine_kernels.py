@@ -1,4 +1,4 @@
-"""Combine kernels that were found: equal combine programs are solved, checked and predicted
+"""The combine kernels found so far: equal combine programs are solved, checked and predicted
 once."""
 
 from __future__ import annotations

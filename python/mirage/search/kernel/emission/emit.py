@@ -245,7 +245,7 @@ class Emitter:
             raise EmitError(
                 f"expected a tile of two axes to reduce over {axis}, got {row}, {col} and {axis}"
             )
-        # whether the operand is there, as a column
+        # whether the operand exists as a column
         is_column = row is None and (child, axis, None, self._place(child)) in self._memo
         kept = row or col
         is_turned = self._is_turned(edge, row, col)
@@ -284,10 +284,10 @@ class Emitter:
         return first is not None and self._lies(first, row, col)
 
     def _sums_lie_turned(self, made: Edge, row: str | None, col: str | None) -> bool:
-        """Return whether the sums of a value have its columns as rows. Sums of a step are added up
-        as they lie: what rescales them lies as what they are sums of. Warpgroups multiply 64 rows
-        at a time: a product of fewer rows and as many columns is the product of its factors turned
-        and in the other order."""
+        """Return whether the sums of a value have its columns as rows. The sums of a step are added
+        up in the orientation that they have; what rescales them has the orientation of the
+        summands. Warpgroups multiply 64 rows at a time, so a product with fewer rows and at least
+        64 columns is computed as the product of the transposed factors in the other order."""
         if row is None or col is None:
             if not isinstance(made, Reduction) or self.sizes.tile[made.axis] == 1:
                 return False

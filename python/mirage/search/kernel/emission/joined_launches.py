@@ -1,5 +1,5 @@
-"""Two launches as one: each block computes its tile of both, and what both compute is computed
-once.
+"""Two launches as one: each block computes its tiles of both, and values that both need are
+computed once.
 
 Both have the same schedule, the same numbers of blocks and the same steps in their loops. Their
 tiles may differ: 256 blocks compute 16 of 4096 columns and 4 of 1024.

@@ -1,8 +1,8 @@
-"""Results that no derivation has in common, computed by one kernel: each group of them is derived
-by itself, and the launches of the groups are joined.
+"""One kernel for results that no single derivation computes: each group of results is derived
+separately, and the launches of the groups are joined.
 
 A product of 4096 columns and one of 1024 with the same left factor are one kernel if as many blocks
-compute tiles of either. So the choices of sizes with the same numbers of blocks and steps, warps
+compute tiles of either. Therefore, choices of sizes with the same numbers of blocks, steps, warps
 and stages are compared.
 """
 
@@ -37,7 +37,8 @@ from mirage.semantics.ugraph import (
 )
 
 WAYS = 16
-"""The ways to compute a group that are asked for: derivations at one or two choices of sizes."""
+"""The number of ways to compute a group that are requested: derivations at one or two choices of
+sizes."""
 DERIVED = 2
 """The derivations of a group that are considered, of each kind."""
 SIZES = 512
@@ -83,8 +84,8 @@ def _bytes_together(estimates: Sequence[_Estimate]) -> int:
 @dataclass
 class JointKernels:
     """Joins the kernels of groups. ``solve`` finds ways to compute a group, ``times`` estimates
-    drafts, and ``combine`` finds the kernels that they may need. What is found for a group is
-    kept, since the same group occurs beside several others."""
+    drafts, and ``combine`` finds the kernels that they may need. The results for a group are kept,
+    since the same group occurs together with several others."""
 
     target: Target
     solve: Callable[[KernelProblem], Sequence[Pick]]
@@ -230,7 +231,7 @@ def may_join(kind: FrameType) -> bool:
 
 
 def _common_sizes(draft: Draft, chosen: IntArray) -> Iterator[Sizes | None]:
-    """Yield the numbers that launches must have in common, for some choices of sizes; None if
+    """Yield the numbers that launches must have in common, for each choice of sizes; None if
     warpgroups multiply."""
     columns = draft.measure.columns.take(chosen)
     axes = dict.fromkeys((*(a for dim in draft.analysis.dims[0] for a in dim), *columns.grid))

@@ -58,7 +58,7 @@ class Draft:
 
     def tiles(self) -> dict[Value, IntArray]:
         """Return the bytes of shared memory for the tiles of each leaf, for each choice of sizes.
-        Factors are padded to what instructions read, of left factors to 16 rows."""
+        Factors are padded to what instructions read; left factors, for example, to 16 rows."""
         measure = self.measure
         found: dict[Value, IntArray] = {}
         for edge in self.edges:
@@ -153,7 +153,7 @@ def launches_of(
 
 
 def _read_bytes(problem: KernelProblem, launch: Launch) -> Iterator[tuple[Value, float]]:
-    """Yield the operands of which device memory reads fewer bytes than they have."""
+    """Yield the operands of which fewer bytes are read from device memory than they have."""
     yield from problem.tables
     yield from read_from_memory(launch, dict(problem.cuts))
 
@@ -213,7 +213,8 @@ def _sizes(draft: Draft) -> Sizes:
 
 
 def _with_views(analysis: Analysis, ops: Written) -> Written:
-    """Return launches with what the problem's views need before and after them."""
+    """Return the launches together with the ops that the problem's views need before and after
+    them."""
     return _needed(analysis.before, ops) + ops + analysis.after
 
 

@@ -57,7 +57,7 @@ class Padding:
         child, axis = edge.children[0], edge.axis
         algebra = self.algebra
         whole = {(axis, level) for level in algebra.levels(axis)} <= algebra.free(child[0])
-        if self._exact(axis) or not whole:  # or reduced in part already
+        if self._exact(axis) or not whole:  # or partially reduced already
             return x
         if edge.fn is ReduceFn.SUM and zero_beyond(algebra, child[0], axis):
             return x

@@ -28,11 +28,11 @@ class Pick:
     ready: Solution | None = None
     written: Solution | None = None
     refused: bool = False
-    others: tuple[tuple[float, int], ...] = ()  # times and columns to try where it is refused
-    number: int | None = None  # what a worker says instead of :attr:`work`
-    like: Pick | None = None  # the way that this one is with other values
+    others: tuple[tuple[float, int], ...] = ()  # times and columns to try next if it is refused
+    number: int | None = None  # what a worker reports in place of :attr:`work`
+    like: Pick | None = None  # the way from which this one differs only in its values
     names: Mapping[Value, Value] = field(default_factory=dict[Value, Value])
-    """The values of this way for those of ``like``."""
+    """Maps the values of ``like`` to those of this way."""
 
     @property
     def sizes(self) -> tuple[FrameType, int] | None:
@@ -58,8 +58,8 @@ class Pick:
 
 
 def fastest(times: Any, most: int) -> Any:
-    """Return the places of up to ``most`` of the least finite times, in their order; of equal times
-    the first ones."""
+    """Return the places of up to ``most`` of the least finite times, in their order; equal times
+    count in the order of their places."""
     places = np.flatnonzero(np.isfinite(times))
     if len(places) > most:
         found = times[places]

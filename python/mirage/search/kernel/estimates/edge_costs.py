@@ -1,4 +1,4 @@
-"""The cost of the edges of an AND-OR graph, each by itself, for many sizes at once: a guide to the
+"""The separate costs of the edges of an AND-OR graph, for many sizes at once: a guide to the
 derivations that may be the cheapest."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GIVEN = frozenset(("warps", "warpgroups"))
 @dataclass
 class Known:
     """Results for kinds of edges at some columns, which hold for all derivations; and the work of
-    edges by their identity, which are kept so that it stays theirs."""
+    edges by their identity (the edges are kept alive so that no other object gets it)."""
 
     work: dict[_Kind, _Work] = field(default_factory=dict["_Kind", "_Work"])
     costs: dict[_Kind, tuple[Num, bool]] = field(default_factory=dict["_Kind", tuple[Num, bool]])
@@ -56,7 +56,7 @@ class EdgeCosts(EdgeAccounts):
 
     def work(self, edge: Edge) -> tuple[dict[str, Num], Num]:
         """Return the amounts that an edge adds to each feature, and where sizes permit it."""
-        if self.any_odd:  # these depend on the derivation, too
+        if self.any_odd:  # these also depend on the derivation
             return self._work_of(edge, self._kind(edge))
         _, found = self.known.edges.get(id(edge), (edge, None))
         if found is None:
@@ -213,8 +213,8 @@ class EdgeCosts(EdgeAccounts):
         return out
 
     def least_partial_bytes(self, target: Goal) -> float:
-        """Return the least bytes of partial results that any derivation of a goal stores: some path
-        of each leads to a goal that is gathered."""
+        """Return the least bytes of partial results that any derivation of a goal stores; every
+        derivation has a path to a goal that is gathered."""
         least: dict[Goal, float] = {}
         for goal in self.derivations.order:  # children first
             least[goal] = min(

@@ -42,7 +42,7 @@ class KnownTimes:
 
 
 def _sample(given: Sequence[tuple[str, Num]]) -> _Sample:
-    """Return names, with numbers unchanged, and with two entries of each array."""
+    """Return a key: names, numbers, and two entries of each array."""
     return tuple(
         (k, v.item(0), v.item(v.size // 2)) if isinstance(v, np.ndarray) and v.size else (k, v)
         for k, v in given

@@ -154,8 +154,8 @@ class EdgeAccounts(GoalTiles):
 
     def odd_load(self, goal: Goal) -> tuple[InAtom, frozenset[str]] | None:
         """Return how a goal is loaded whose tensor's rows start at odd elements, and the axes along
-        which it is contracted: by the derivation's products or, while there is none, by any. None
-        for other goals."""
+        which it is contracted: by the derivation's products or, if no derivation is chosen yet, by
+        any product. None for other goals."""
         if not self.any_odd:
             return None
         for edge in self.derivations.edges.get(goal, ()):
@@ -214,7 +214,7 @@ class EdgeAccounts(GoalTiles):
                 if (self._load_width(child) or 4) != (2 if half else 4):
                     account.around = self._around[self.derivations.where(child)]
                     size = self.elements(self.labels(child))
-                    if eight_bits:  # warpgroups multiply them as they are
+                    if eight_bits:  # warpgroups multiply them unconverted
                         size = where(self.groups, 0.0, size)
                     account.convert(size, self.in_loop(child))
         for child in edge.children:
@@ -240,7 +240,7 @@ class EdgeAccounts(GoalTiles):
         if not (inside and loaded):
             return np.False_
         depth = self.columns.tile[edge.axis]
-        # which of the two are rows is known once all of the kernel is
+        # which of the two are rows is known only once the whole kernel is
         shared = self._groups_share(*sides) | self._groups_share(*sides[::-1])
         shared = shared & (depth % instruction_depth(operands.width) == 0)
         if operands.eight_bits or operands.tf32:
@@ -265,8 +265,8 @@ class EdgeAccounts(GoalTiles):
         """Return where groups of four warps can share a product. Its rows are the side with the
         axis that comes first in ``order``, the order of the result's dimensions, or the other side
         if loaded factors are multiplied and the loop only adds up the product (``is_summed``): then
-        it is turned behind the loop. If not both sides are stored, the answer is True everywhere:
-        the rows are known only once the kernel is written."""
+        it is transposed after the loop. If not both sides are stored, the answer is True
+        everywhere: the rows are known only once the kernel is written."""
         a, b = (set(self.labels(c)) - {edge.axis} for c in edge.children)
         sides = [side for side in (a - b, b - a) if not side.isdisjoint(order)]
         if len(sides) < 2:
@@ -275,8 +275,9 @@ class EdgeAccounts(GoalTiles):
         rows, columns = (tuple(sorted(side)) for side in sides)
         if not is_summed or not all(self._load_width(child) for child in edge.children):
             return self._groups_share(rows, columns)
-        # Such a block fills a multiprocessor. A few of them that start while another kernel ends
-        # come to lie in pairs (rms_swiglu_down_m16: 89 µs with 128 blocks, 104 µs with 64).
+        # Such a block fills a multiprocessor. If they start while another kernel ends, some of them
+        # share a multiprocessor in pairs (rms_swiglu_down_m16: 89 µs with 128 blocks, 104 µs with
+        # 64).
         many = 2 * self.columns.blocks() > self.target.sms
         return self._groups_share(rows, columns) | (many & self._groups_share(columns, rows))
 

@@ -15,7 +15,7 @@ from mirage.search.kernel.loop_nests.problem_axes import Analysis
 
 
 def promising(measure: Measure, choices: Choices, costs: Any, dims: Dims, most: int) -> list[int]:
-    """Return the most promising columns, at most so many, with different numbers of blocks or
+    """Return a limited number of the most promising columns, with different numbers of blocks or
     steps."""
     total: list[Any] = []
     never = np.full(measure.columns.count, np.inf)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
@@ -24,28 +24,33 @@ RING_STAGES = (2, 3, 4, 6, 8)
 L2 takes long to arrive."""
 GROUP_TILES = (32, 96, 192)
 """Further tile extents for warpgroups, besides powers of two from 64 on: 64 tiles of 96 columns
-keep more multiprocessors busy than 48 tiles of 128, and so do tiles of 32 columns instead of 64."""
+keep more multiprocessors busy than 48 tiles of 128, and tiles of 32 columns more than tiles of
+64."""
 DIVIDING_TILES = (160, 224)
 """Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
 nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
 GROUP_ROWS, GROUP_COLUMNS, MOST_BEYOND = 64, 8, 8
-"""The rows of an instruction of warpgroups, and the number of which its columns are a multiple. If
-a tensor has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end,
-since copies take longer for such rows."""
+"""The rows of an instruction of warpgroups, and the number that divides its columns. If a tensor
+has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end, since copies
+take longer for such rows."""
 MAX_NESTED_TILE = 256
 """The largest tile extent along an axis of one of two nested loops."""
 MAX_LINE, LEAST_LINE = 1024, 128
 """The largest tile extent along an axis of the outputs that no product has; and the least extent
 that is acceptable if only small tiles divide the axis (70000 is 4375 times 16)."""
 MAX_SUMMED_TILE, MAX_SUMMED_STEPS = 8192, 16
-"""The largest tile extent along an axis that is summed, and the number of steps beyond which it
-exceeds 512: the blocks must have enough in flight to keep device memory busy."""
+"""The largest tile extent along an axis that is summed, and the number of steps that an axis must
+have for extents above 512: the blocks must have enough in flight to keep device memory busy."""
 MAX_TWICE_TILE, FEWEST_TWICE_STEPS = 16384, 4
 """The largest tile extent and the fewest steps along rows that are read twice: fewer bytes in
 flight take longer (softmax of 65,536 columns on an H200 in 4, 8, 16 and 32 steps, with four slots:
 174.7, 188.8, 235 and 321 µs; of 32,768 columns 145.8, 157.2, 194 and 272)."""
 MAX_PARTS = 256
 """The most blocks that share a sum."""
+
+
+FEW_SUIT = 16
+"""How many combinations of sizes are drawn for one that is wanted, where few suit."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,15 @@ class Columns:
                     ok &= ~(self._cuts[inner] & self._wider[outer])
         return ok
 
+    def sample(self, limit: int, seed: int) -> Columns:
+        """Return ``limit`` of the choices, or all if there are no more."""
+        if self.count <= limit:
+            return self
+        rng = np.random.default_rng(seed)
+        return self.take(np.sort(rng.choice(self.count, size=limit, replace=False)))
+
     def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:
-        """Return the choices at which all of these tensors can be tiled."""
+        """Return the choices for which all of these tensors can be tiled."""
         ok = np.ones(self.count, dtype=bool)
         for dims in tensors:
             ok &= self.wide(a for dim in dims for a in dim) <= MAX_WIDE_DIMS
@@ -224,11 +236,16 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
 
 
 def columns_of(
-    use: AxisUse, kind: FrameType, limit: int, seed: int, group_row: int = 0
+    use: AxisUse,
+    kind: FrameType,
+    limit: int,
+    seed: int,
+    group_row: int = 0,
+    suiting: Callable[[Columns], Columns] = lambda columns: columns,
 ) -> tuple[Columns, bool] | None:
-    """Return all choices of sizes of a type and whether ``limit`` excluded some, or None if there
-    are none. Choices in which warpgroups multiply follow, up to ``limit`` as well, if
-    ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
+    """Return all choices of sizes of a type that are ``suiting``, and whether ``limit`` excluded
+    some, or None if there are none. Choices in which warpgroups multiply follow, up to ``limit`` as
+    well, if ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -241,7 +258,13 @@ def columns_of(
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
-    found = [_choose(axes, *space, limit, seed) for space in spaces]
+    # of many axes at most two are larger than one in a tile: few of all combinations suit
+    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
+    drawn = FEW_SUIT * limit if sparse else limit
+    found = [_choose(axes, *space, drawn, seed) for space in spaces]
+    found = [(None if c is None else suiting(c), cut) for c, cut in found]
+    if sparse:
+        found = [(None if c is None else c.sample(limit, seed), cut) for c, cut in found]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:
         return None
@@ -263,7 +286,7 @@ def _for_warpgroups(
         # the largest extents are worth it even if the last tile is cut short (1088 rows: 9 of 128)
         large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}
         tiles = (*GROUP_TILES, *sorted(large))
-        cut = axis in use.free and axis not in use.mixed  # axes that are summed too stay whole
+        cut = axis in use.free and axis not in use.mixed  # axes that are also summed stay whole
         dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]

@@ -3,8 +3,8 @@
 Consider a sum over ``b`` whose summand contains a sum over ``a`` that depends on ``b`` (the rows of
 a second matmul that are functions of a first one). It can be computed with ``a`` whole in a tile,
 or with a loop over ``a`` at each step of the loop over ``b``. The latter is better if ``a`` is too
-long for a tile, and only if not too many blocks need the inner results, since each computes them
-anew.
+long for a tile, and only if not too many blocks need the inner results, since each block computes
+them again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from mirage.search.kernel.problems.merges import below
 LONG = 128
 """The extent up to which axes are kept whole in a tile."""
 UNFUSED = 2.0
-"""The factor on the cost of their bytes and products that two kernels are assumed to need."""
+"""The time that two kernels are assumed to take, as a multiple of the time for their bytes and
+products."""
 
 
 @dataclass(frozen=True)

@@ -42,8 +42,8 @@ class Analysis:
     problem: KernelProblem
     dims: tuple[Dims, ...]  # axes of each output
     use: AxisUse
-    before: Written  # views of the leaves
-    after: tuple[Reshape, ...]  # the outputs, out of their views
+    before: Written  # the views of the leaves
+    after: tuple[Reshape, ...]  # the outputs, computed from their views
     _merged: Merges
     _plain: PlainForms
     loses: bool = False
@@ -57,7 +57,7 @@ class Analysis:
     """The tensors of 8-bit floats whose products may be summed as in hardware."""
 
     def has(self, kind: FrameType) -> bool:
-        """Return whether kernels of a frame type are those that the analysis is for."""
+        """Return whether the analysis applies to kernels of a frame type."""
         whole = self.problem.combine or self.shifted is not None or self.use.twice
         return not (whole and kind.split) and (not self.use.twice or kind.loop in self.use.twice)
 
@@ -88,7 +88,7 @@ class Analysis:
 
 
 def analyze(problem: KernelProblem, shifts: bool = False, held: float = inf) -> list[Analysis]:
-    """Return the problem as it is; with small tensors repeated, if that merges more axes; if boxes
+    """Return the problem unchanged; with small tensors repeated, if that merges more axes; if boxes
     could not be copied from some factors, with aligned copies of them, and (with ``shifts``) with
     the rows of one in classes; and with rows of ``held`` or more elements read twice. Raises
     :class:`UnlabelableError`, also if kernels would not read a tensor whose NaN makes the result
@@ -149,8 +149,8 @@ def _read_twice(
     problem: KernelProblem, dims: tuple[Dims, ...], rows: frozenset[str], use: AxisUse
 ) -> list[Analysis]:
     """Return the problem with sums that read ``rows`` in a loop, apart from the tile that has them
-    whole; nothing if something else than sums and maxima has them whole. ``use`` is that of the
-    problem as it is."""
+    whole; nothing if anything other than sums and maxima has them whole. ``use`` describes the axes
+    of the unchanged problem."""
     plain, roles = _normal_forms(problem, dims, rows)
     merges = find_merges(problem, *plain[False], dims, roles)
     found = _analysis(problem, plain, dims, roles, merges)
@@ -237,9 +237,9 @@ def _output_dims(problem: KernelProblem) -> Dims:
 
 def _dims_of(problem: KernelProblem, dims: Dims, output: Value) -> Dims:
     """Return the axes of an output, given the axes ``dims`` of the first output: those of aligned
-    dimensions, or of all dimensions in order, if sizes of 1 are in other places or if dimensions of
-    one output are several of the other; or, for a number for each part of a row, the axes of the
-    row without those within a part."""
+    dimensions, or of all dimensions in order, if sizes of 1 are in other places or if a dimension
+    of one output is several of the other. If the output has one number for each part of a row,
+    these are the axes of the row without those within a part."""
     first, rank = problem.outputs[0], len(output.shape)
     table = problem.table
     own, its = table.dims(output), table.dims(first)

@@ -22,8 +22,9 @@ def views_of(
     merges: Merges,
     copied: frozenset[int],
 ) -> tuple[KernelProblem, Written, tuple[Reshape, ...]]:
-    """Return the problem on views of its tensors (of aligned copies of those in ``copied``), the
-    ops that make these, and the ops that make the outputs from theirs."""
+    """Return the problem on views of its tensors (for those in ``copied``, views of aligned
+    copies), the ops that make these views, and the ops that make the outputs from the views of the
+    outputs."""
 
     def view(value: Value, its: Dims) -> Value:
         if not merges.viewed(its):

@@ -1,1 +1,1 @@
-"""What a kernel computes, and the tensors that it reads: growth, views and copies of them."""
+"""Kernel problems: what a kernel computes, and the views and copies of tensors that it reads."""

@@ -14,12 +14,12 @@ ROW_BYTES = 16
 LINE_BYTES = 128
 """The unit in which the rows of a box are read: a row that starts elsewhere takes two of them."""
 LONG_ROW = 1024
-"""The bytes of a row from which on a copy is worthwhile only to align it to a cache line."""
+"""The least bytes of a row that is worth copying only to align it to a cache line."""
 MOST_LONGER = 1.25
-"""The factor up to which rows are made longer to fill whole lines."""
+"""The largest factor by which rows are made longer to fill whole lines."""
 TILE_COLUMNS = 512
 TILE = 2048
-"""The elements that a block copies, of all tensors together."""
+"""The elements of all tensors together that a block copies."""
 
 
 def is_aligned(type_: TensorType) -> bool:
@@ -29,7 +29,7 @@ def is_aligned(type_: TensorType) -> bool:
 
 def may_align(type_: TensorType) -> bool:
     """Return whether a copy with longer rows is useful: there must be several rows, and tiles of
-    them; if boxes can start at all rows, but not at whole lines, the rows must be long."""
+    them; if boxes can start at all rows, but not at all lines, the rows must be long."""
     columns = type_.shape[-1] if type_.shape else 0
     row = columns * type_.dtype.bytes
     useful = (
@@ -62,7 +62,7 @@ def _copies(pairs: Sequence[tuple[Value, Value]]) -> Launch:
     batch = pairs[0][0].shape[:-2]
     sizes = [(*source.shape[-2:], result.shape[-1]) for source, result in pairs]
     columns = max(ceil(longer / min(TILE_COLUMNS, _below(n))) for _, n, longer in sizes)
-    widths = [min(_power(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
+    widths = [min(power_of_two(ceil(longer / columns)), _below(n)) for _, n, longer in sizes]
     rows, heights = _rows([n for n, _, _ in sizes], widths)
     tiles = [(*(1 for _ in batch), h, w) for h, w in zip(heights, widths, strict=True)]
     elements = sum(h * w for h, w in zip(heights, widths, strict=True))
@@ -77,7 +77,7 @@ def _rows(sizes: Sequence[int], widths: Sequence[int]) -> tuple[int, list[int]]:
     usual = ceil(sum(n * w for n, w in zip(sizes, widths, strict=True)) / TILE)
 
     def heights(parts: int) -> list[int]:
-        return [min(_power(ceil(n / parts)), _below(n)) for n in sizes]
+        return [min(power_of_two(ceil(n / parts)), _below(n)) for n in sizes]
 
     def work(parts: int) -> int:
         return parts * sum(h * w for h, w in zip(heights(parts), widths, strict=True))
@@ -98,7 +98,7 @@ def _up(x: int, multiple: int) -> int:
     return -(-x // multiple) * multiple
 
 
-def _power(x: int) -> int:
+def power_of_two(x: int) -> int:
     """Return the least power of two that is at least ``x``."""
     return 1 << (x - 1).bit_length()
 

@@ -52,9 +52,9 @@ class Scales:
 
     @property
     def kind(self) -> bytes:
-        """What scales of tensors of equal roles in the program have in common: their sizes where
-        one or two of the program's inputs are large, in any order. Which input is which does not
-        matter, and the scales that are drawn only sample what is between these."""
+        """A key that is equal for tensors with equal roles in the program: their sizes where one or
+        two of the program's inputs are large, in any order. It does not matter which input is
+        which, and the randomly drawn scales only sample the cases in between."""
         rows = np.stack([*self.leaves, self.kept])[:, :-_DRAWN] + 0.0  # no zero has a sign
         return b"".join(sorted({column.tobytes() for column in rows.T}))
 

@@ -15,7 +15,7 @@ from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.problems.problem import KernelProblem
 
 REPEATED_BYTES = 4 << 20
-"""The bytes that a repeated tensor may have at most."""
+"""The most bytes that a repeated tensor may have."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def _are_copies(algebra: NormalForms, outputs: Sequence[int]) -> bool:
 
 def _reorders_rows(sequences: Sequence[Sequence[str]]) -> bool:
     """Return whether two tensors have their axes in different orders, but the same axis along their
-    rows: otherwise tiles reach along the rows of both."""
+    rows: otherwise tiles run along the rows of both."""
     first, *others = sequences
     return any([*s] != [*first] and [*s[-1:]] == [*first[-1:]] for s in others)
 
@@ -196,7 +196,7 @@ def _straddled(inner: int, roles: Sequence[MatmulRoles], axes: set[str]) -> bool
     """Return whether tiles along two merged axes would contain the end of one row of the inner
     axis, ``inner`` long, and the start of the next, in a kernel that multiplies other matrices in
     other blocks: no proof relates the two. Unmerged, each row has a last tile that is cut short.
-    Rows that are all multiplied by the same matrices are one axis, as they lie."""
+    Rows that are all multiplied by the same matrix need no such care: they are one axis."""
     if not any(m.batch for m in roles):
         return False
     sides = (side for m in roles for side in (m.rows, m.columns))

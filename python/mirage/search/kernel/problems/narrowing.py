@@ -3,9 +3,9 @@ program rounds.
 
 A value may be rounded if, for all scales of the inputs, it is no larger than the largest value that
 the program itself keeps in 16 bits (including its inputs), and if it is not a part of a sum: parts
-may be large where their sum is not, so that their roundings are large, too, as the errors of a sum.
-This guides the search to kernels whose rounding errors are acceptable, and proves nothing: the
-verifier measures the errors.
+may be large where their sum is not, and then the sum has the large errors of their rounding. This
+guides the search to kernels whose rounding errors are acceptable, but proves nothing: the verifier
+measures the errors.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def narrowing_of(problem: KernelProblem, half: DType | None) -> Narrowing:
 
 
 def multiplied_only(problem: KernelProblem) -> frozenset[int]:
-    """Return the tensors of 8-bit floats that the program only multiplies, as they are. Sums of
+    """Return the tensors of 8-bit floats that the program only multiplies, unconverted. Sums of
     such products need not be more exact than the hardware's products of 8 bits. For a tensor that
     the program converts to a wider type, they must be as exact as in that type."""
     views = {v: v for v in problem.leaves if v.dtype.is_eight_bits}

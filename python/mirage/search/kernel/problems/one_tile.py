@@ -49,9 +49,9 @@ def of_parts_of_rows(shape: tuple[int, ...], rows: tuple[int, ...]) -> bool:
 
 
 def side_by_side(first: TensorType, second: TensorType) -> bool:
-    """Return whether as many blocks may compute tiles of one value as of the other, whose tiles
-    have other axes: the larger value is a multiple of the smaller one, or the narrowest tiles of
-    the larger one are as many as tiles of the smaller one that are whole columns."""
+    """Return whether the same number of blocks can compute tiles of both values, whose tiles have
+    different axes: the larger value is a multiple of the smaller one, or the larger one has as many
+    narrowest tiles as the smaller one has tiles of whole columns."""
     large, small = sorted((first.size, second.size), reverse=True)
     as_many = large % small == 0 or NARROWEST * small % large == 0
     return small >= LEAST and as_many and large <= MOST_TIMES * small

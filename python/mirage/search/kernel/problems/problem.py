@@ -35,14 +35,14 @@ class KernelProblem:
     leaves: tuple[Value, ...]
     definitions: dict[Value, Op]
     table: AxisTable
-    combine: bool = False  # sums partial results: no matmuls, no further grid sums
+    combine: bool = False  # it sums partial results: no matmuls, no further grid sums
     hot: frozenset[Value] = (
         frozenset()
     )  # leaves that L2 still holds, as kernels before have just written them
-    scales: Scales | None = None  # of the leaves, where they are values of a larger program
+    scales: Scales | None = None  # the growth of the leaves, if they are values of a larger program
     narrower: Fraction = Fraction(1)
-    """The number of times that another problem has as many columns whose tiles the same blocks
-    compute: tiles may be so many times narrower than usual."""
+    """How many times as many columns another problem has whose tiles are computed by the same
+    blocks: tiles may be narrower than usual by this factor."""
     tables: frozenset[tuple[Value, float]] = frozenset()
     """The leaves that are rows of a table with fewer rows, and its bytes: kernels will look them
     up, and read no more from device memory."""
@@ -81,7 +81,7 @@ Written = tuple[Launch | Reshape, ...]
 class Solution:
     """Launches (a kernel and perhaps its combine kernel) that compute a problem's outputs, with the
     views of tensors that they need; and their cost. ``combined`` is the program that combine
-    kernels compute, whose inputs are partial results and what views of leaves are."""
+    kernels compute, whose inputs are partial results and views of leaves."""
 
     ops: Written
     cost: CostReport
@@ -89,7 +89,8 @@ class Solution:
     combined: KernelGraph | None = None
 
     def renamed(self, names: Mapping[Value, Value]) -> Solution:
-        """Return the same for other inputs and outputs, without a value in common."""
+        """Return a copy for other inputs and outputs, which has no value in common with this
+        one."""
         own = {v: Value(v.type, v.name) for v in values_in(self.ops)}
         own.update(names)
         for launch in launches(self.ops):
@@ -100,7 +101,7 @@ class Solution:
 
 
 def as_written(ops: Sequence[Op]) -> Written:
-    """Return ops of which all are launches or views, as such."""
+    """Return the ops, all of which must be launches or views, with that type."""
     written = tuple(op for op in ops if isinstance(op, Launch | Reshape))
     assert len(written) == len(ops)
     return written

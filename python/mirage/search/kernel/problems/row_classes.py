@@ -1,4 +1,5 @@
-"""Rows of a factor in classes, whose rows start equally far behind a multiple of 16 bytes.
+"""The rows of a factor in classes: all rows of a class start equally far after a multiple of 16
+bytes.
 
 Rows of 4095 elements start at any element, but every eighth of them at a multiple of 16 bytes. The
 axis of these rows is cut in two, groups of rows and the number of a row in its group. A block has
@@ -24,8 +25,9 @@ from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.ugraph import TensorType
 
 _FEWEST_TURNED = 56
-"""The least rows of a factor that is turned. For fewer, products without warpgroups take less time
-(16 rows of 4095, 4096 columns, on an H200: 13.3 µs, and 17.6 with a factor that is turned)."""
+"""The fewest rows that a factor must have to be turned. For fewer, products without warpgroups take
+less time (16 rows of 4095, 4096 columns, on an H200: 13.3 µs, and 17.6 with a factor that is
+turned)."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,9 @@ def find_classes(
     axes: Collection[str],
 ) -> RowClasses | None:
     """Return the classes of rows of the only factor that boxes cannot be copied from and that is
-    contracted along its rows, or of the larger one of two, whose other one is turned. None if there
-    is no such factor, or its rows are no whole groups. ``roles`` are those of the merged axes, and
-    ``axes`` those that can be cut."""
+    contracted along its rows, or of the larger one of two, the other of which is turned. None if
+    there is no such factor, or if its rows are not a whole number of groups. ``roles`` are those of
+    the merged axes, and ``axes`` those that can be cut."""
     if len(roles) != 1 or not merges.split:
         return None
     (role,) = roles

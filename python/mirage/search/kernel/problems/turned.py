@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from mirage.search.kernel.problems.aligned import LINE_BYTES, aligned_type
+from mirage.search.kernel.problems.aligned import LINE_BYTES, aligned_type, power_of_two
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
     Axis,
@@ -22,12 +22,12 @@ TILE = 64
 
 
 def turned_copy(tensor: Value) -> Launch:
-    """Copy a tensor's columns into rows, which are extended with zeros so that boxes can be copied
-    from them: at least to a whole line."""
+    """Copy a tensor's columns into rows, and extend the rows with zeros, at least to a whole line,
+    so that boxes can be copied from them."""
     *batch, rows, columns = tensor.shape
     longer = max(rows, LINE_BYTES // tensor.dtype.bytes)
     result = Value(aligned_type(TensorType((*batch, columns, longer), tensor.dtype)), tensor.name)
-    tile = min(TILE, _power(longer)), min(TILE, _power(columns))
+    tile = min(TILE, power_of_two(longer)), min(TILE, power_of_two(columns))
     parts = *batch, ceil(result.shape[-1] / tile[0]), ceil(columns / tile[1])
     names = tuple(f"d{i}" for i in range(len(parts)))
     grid = tuple(Axis(name, n) for name, n in zip(names, parts, strict=True) if n > 1)
@@ -39,8 +39,3 @@ def turned_copy(tensor: Value) -> Launch:
     output = Output(turned, (*cuts[:-2], cuts[-1], cuts[-2]))
     body = BlockGraph((param,), tuple(b.ops), (output,))
     return Launch((tensor,), (result,), grid, body, Schedule(warps=4, stages=1))
-
-
-def _power(x: int) -> int:
-    """Return the least power of two that is at least ``x``."""
-    return 1 << (x - 1).bit_length()

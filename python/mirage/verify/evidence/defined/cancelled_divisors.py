@@ -25,9 +25,9 @@ def defined_with_divisors_cancelled(
     contents: Mapping[int, Array] = {},
 ) -> Evidence | None:
     """Return evidence that a candidate is defined if divisors that shares have in common are
-    cancelled in both programs, and no maxima are subtracted in its softmaxes, which changes
-    nothing (a maximum is infinite where nothing is left of a row, and its sum is zero); None if
-    there are none of these, or if it is not."""
+    cancelled in both programs, and no maxima are subtracted in its softmaxes. (That changes
+    nothing: where nothing is left of a row, the maximum is infinite and the sum is zero.) Return
+    None if there are no such divisors, or if the candidate is not defined."""
     cancelled, other = (without_common_divisors(g) for g in (candidate, references[-1]))
     are_cancelled = cancelled is not None or other is not None
     if not are_cancelled and not any(isinstance(op, Composite) for op in candidate.ops):

@@ -34,13 +34,14 @@ _SURE = 2.0**-20
 _SAME = 1e-11
 """Relative difference below which two arguments count as the same."""
 _LIMITED = 2.0**-20
-"""The part by which the number of a limited value is off, so that it is no other value's."""
+"""The relative change of the number of a limited value, by which it differs from those of other
+values."""
 
 
 @dataclass
 class Owed:
-    """The arguments of the reference's operations, by the condition that the operation owes; sorted
-    once they are complete."""
+    """The arguments of the reference's operations, by the condition of the operation; sorted once
+    they are complete."""
 
     nonzero: list[Array] = field(default_factory=list[Array])
     root: list[Array] = field(default_factory=list[Array])
@@ -54,7 +55,7 @@ class Owed:
             self.root.append(np.unique(values[np.isfinite(values) & (values != 0)]))
 
     def add(self, other: Owed) -> None:
-        """Record the arguments of others, too."""
+        """Also record the arguments that another object has."""
         self.nonzero += other.nonzero
         self.root += other.root
 
@@ -77,11 +78,11 @@ class Defined(Domain):
     other than through comparisons, and whether it depends on inputs that may hold anything.
 
     A value may be undefined if an argument may have a forbidden sign and is not among the ``known``
-    arguments of the reference. Without ``known``, the arguments are recorded instead, and once more
-    those that are ``certain`` to be valid, by their signs. A value that does not depend on inputs
-    has the sign of its number. With ``factors``, each factor of a product that is one of the
-    reference's arguments is known not to be zero. With ``smooth``, comparisons of free values are
-    functions of real numbers."""
+    arguments of the reference. Without ``known``, the arguments are recorded instead; those that
+    are ``certain`` to be valid because of their signs are also recorded separately. A value that
+    does not depend on inputs has the sign of its number. With ``factors``, each factor of a product
+    that is one of the reference's arguments is known not to be zero. With ``smooth``, comparisons
+    of free values are functions of real numbers."""
 
     def __init__(
         self,
@@ -138,7 +139,7 @@ class Defined(Domain):
             bad = bad | self._unsettled(b, ZERO)
         if self.factors and fn in (BinaryFn.MUL, BinaryFn.DIV):
             a, b = self._not_zero(a), self._not_zero(b)
-        if fn is BinaryFn.MUL and a[0] is b[0]:  # of a value with itself
+        if fn is BinaryFn.MUL and a[0] is b[0]:  # a comparison of a value with itself
             signs = of_unary(UnaryFn.SQUARE, a[1])
         else:
             signs = of_binary(fn, a[1], b[1])
@@ -219,7 +220,7 @@ class Defined(Domain):
 
     def rescale(self, x: Planes, before: Planes, now: Planes, dtype: DType) -> Planes:
         (value,) = self.floats.rescale(x[:1], before[:1], now[:1], dtype)
-        # the factor is an exponential of a finite number, but for maxima that are minus infinity
+        # the factor is an exponential of a finite number, unless maxima are minus infinity
         vanishes = has(before[1], 8) & ~has(now[1], 8)
         signs = np.where(vanishes, x[1] | ZERO, x[1]).astype(np.uint8)
         bad, real, free = (x[i] | before[i] | now[i] for i in (2, 3, 4))
@@ -231,7 +232,7 @@ class Defined(Domain):
         at = np.where(inside, places[0], 0).astype(np.int64)
         bad, free = (places[i].reshape(at.shape + (1,) * (table[0].ndim - 1)) for i in (2, 4))
         values, signs = table[0][at], table[1][at]
-        if free.any():  # any row may be meant
+        if free.any():  # it may be any row
             either = np.bitwise_or.reduce(table[1], axis=0)
             signs = np.where(free, np.broadcast_to(either, signs.shape), signs)
             bad = bad | (free & table[2].any(axis=0))

@@ -53,8 +53,8 @@ _SCALE = 1.0 / 16.0
 _FACTORS = 6
 
 _DRAWS, _MOST_DRAWS = 2, 10
-"""How often each element of the outputs is looked at where the reference has a number (in a row of
-which a mask leaves nothing, it has none), and draws for that."""
+"""How often each element of the outputs is to be examined at points where the reference has a
+number (it has none in a row of which a mask leaves nothing), and the most draws for that."""
 
 _WAYS = ((False, False), (False, True), (True, True))
 """The ways to compare, tried until one succeeds: whether comparisons are smooth, and whether
@@ -70,13 +70,13 @@ def defined_evidence(
     contents: Mapping[int, Array] = {},
 ) -> Evidence:
     """Whether ``candidate`` is defined wherever the first of the ``references`` is; the others are
-    the same program, decomposed otherwise. Graphs are free of composites. ``contents`` maps the
-    numbers of inputs to the values that they always hold."""
+    the same program, decomposed in another way. Graphs are free of composites. ``contents`` maps
+    the numbers of inputs to the values that they always hold."""
     references, candidate, sample = _with_bounds(references, candidate, sample, order)
     by_sign = by_reference = 0
     shapes = [region_shape(r, v.shape) for r, v in _outputs(references[0], sample)]
     seen = [np.zeros(shape, int) for shape in shapes]
-    left = [np.zeros(shape, bool) for shape in shapes]  # what was not asked for in some draw
+    left = [np.zeros(shape, bool) for shape in shapes]  # not examined in some draw
     for draw in range(_MOST_DRAWS):
         tried = _tried(references, candidate, sample, rng, contents, order)
         by_sign, by_reference = tried.domain.by_sign, tried.domain.by_reference
@@ -86,7 +86,7 @@ def defined_evidence(
         seen = [s + d for s, d in zip(seen, tried.there, strict=True)]
         left = [o | x for o, x in zip(left, tried.bad, strict=True)]
         if not by_reference and not any(o.any() for o in left):
-            break  # signs are those of all inputs
+            break  # signs hold for all inputs
         few = any((o & (s < _DRAWS)).any() for o, s in zip(left, seen, strict=True))
         if draw + 1 >= _DRAWS and not few:
             break
@@ -103,7 +103,8 @@ def defined_evidence(
 def _with_bounds(
     references: Sequence[KernelGraph], candidate: KernelGraph, sample: Sample, order: Sequence[int]
 ) -> tuple[Sequence[KernelGraph], KernelGraph, Sample]:
-    """Return the programs with values within the bounds where they are kept, and their sample."""
+    """Return the programs, with values limited to the bounds within which they are kept, and their
+    sample."""
     given = *references, candidate
     *references, candidate = map(with_bounds, given)
     if given == (*references, candidate):
@@ -156,7 +157,7 @@ def _tried(
     contents: Mapping[int, Array],
     order: Sequence[int],
 ) -> _Tried:
-    """Compare in one way after the other, until one of them leaves nothing open."""
+    """Compare in several ways, one after the other, until one of them leaves nothing open."""
     tried = _evaluated(references, candidate, sample, rng, contents, order, _WAYS[0])
     for way in _WAYS[1:]:
         if not any(x.any() for x in tried.open):
@@ -182,7 +183,7 @@ def _evaluated(
     drawn = _draw(references[0], sample, rng, contents, _whole_numbers(graphs, smooth))
     owed, certain, first = _owed(references, sample, drawn, fixed, smooth)
     if keeps_from_undefined(references[0]) and not keeps_from_undefined(candidate):
-        # the reference is defined where a mask drops what is not
+        # the reference is defined where a mask drops undefined values
         owed, _, _ = _owed(list(map(without_kept, references)), sample, drawn, fixed, smooth)
         owed.add(certain)
     domain = Defined(owed.sets(_factors(graphs)), factors=factors, smooth=smooth)
@@ -217,8 +218,8 @@ def _draw(
     whole: AbstractSet[int],
 ) -> list[Array]:
     """Draw inputs where the reference is defined. They are not rounded to their types, since
-    numbers of 16 bits coincide by chance. So do integers, so only the inputs in ``whole`` get whole
-    numbers."""
+    numbers of 16 bits coincide by chance. Integers do as well, so only the inputs in ``whole`` get
+    whole numbers."""
     values: list[Array] = []
     extents, domain = compared_with(graph), where_defined(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
@@ -229,7 +230,7 @@ def _draw(
             values.append(fixed.astype(np.float64))
         elif v.dtype.is_integer:
             drawn = np.asarray(draw_integers(rng, v, region, extents.get(v, 0)), np.float64)
-            # truth values are between 0 and 1, other integers off by as much
+            # truth values are between 0 and 1, other integers are changed by as much
             fraction = rng.uniform(0.05, 0.95, drawn.shape)
             free = fraction if v.dtype is DType.I1 else drawn + fraction
             values.append(drawn if number in whole else free)

@@ -7,7 +7,7 @@ from math import prod
 
 from mirage.semantics.indexing.indices import Region, region_shape
 from mirage.semantics.numbers import nearest
-from mirage.semantics.ops.kinds import Elementwise, View
+from mirage.semantics.ops.kinds import Elementwise, View, is_cast
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.region import Demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, RealDomain, UnaryFn
@@ -53,7 +53,7 @@ def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
         if not logarithm or op.result not in wanted.regions:
             continue
         value, region = op.operands[0], op.needs(wanted.regions[op.result])[0]
-        while (inner := made.get(value)) is not None and _is_cast(inner):
+        while (inner := made.get(value)) is not None and is_cast(inner):
             value = inner.operands[0]
         if inner is None or inner.function not in (BinaryFn.MUL, BinaryFn.DIV):
             continue
@@ -64,17 +64,13 @@ def positive(graph: KernelGraph, wanted: Demand) -> list[Part]:
 
 
 def _add_up(x: Value, y: Value, made: Mapping[Value, Op]) -> bool:
-    """Return whether ``y`` is a positive constant less ``x``."""
+    """Return whether ``y`` is a positive constant minus ``x``."""
     op = made.get(y)
     if op is None or op.function is not BinaryFn.SUB or op.operands[1] is not x:
         return False
     constant = made.get(op.operands[0])
     number = None if constant is None else constant.number
     return number is not None and nearest(number) > 0
-
-
-def _is_cast(op: Op) -> bool:
-    return isinstance(op, Elementwise) and op.identity and not op.cuts
 
 
 def _owed(op: Op, region: Region) -> Iterator[Part]:
@@ -100,7 +96,7 @@ def _made_of(op: Op, region: Region) -> Iterator[Part]:
     elif isinstance(op, Elementwise) and op.identity:
         yield from parts
     elif isinstance(op, View) and _size(parts[0]) <= _size((op.result, region)):
-        yield from parts  # no elements beside those that are seen
+        yield from parts  # no elements besides those that are examined
 
 
 def _size(part: Part) -> int:

@@ -62,8 +62,8 @@ def keeps_from_undefined(graph: KernelGraph) -> bool:
 
 
 def without_kept(graph: KernelGraph) -> KernelGraph:
-    """Return a program in which masks keep ones instead of what may be undefined elsewhere, so that
-    nothing is computed to be kept alone."""
+    """Return a program in which masks keep ones in place of values that may be undefined elsewhere,
+    so that nothing is computed only to be kept."""
     keepers = _keepers(graph)
     ops: list[Op] = []
     for op in graph.ops:
@@ -79,7 +79,7 @@ def without_kept(graph: KernelGraph) -> KernelGraph:
 
 def _keepers(graph: KernelGraph) -> set[Op]:
     """Return the ops that keep, by a mask, what may be undefined elsewhere. Constants are defined,
-    and whether masks of the caller leave anything of a row is asked for by itself."""
+    and whether the caller's masks leave anything of a row is examined separately."""
     found = set[Op]()
     owes, constants, whole_rows = set[Value](), set[Value](), _of_whole_rows(graph)
     for op in graph.ops:
@@ -97,7 +97,8 @@ def _keepers(graph: KernelGraph) -> set[Op]:
 
 
 def _of_whole_rows(graph: KernelGraph) -> set[Value]:
-    """Return what is computed of the counts of truth values that do not depend on floats."""
+    """Return the values that are computed from counts of truth values and do not depend on
+    floats."""
     given = {v for v in graph.inputs if v.dtype is DType.I1 or v.dtype.is_integer}
     counts = set[Value]()
     for op in graph.ops:
@@ -130,7 +131,7 @@ def _as_limit(op: Op, makers: _Makers) -> Op | None:
 
 
 def _kept(x: Value, makers: _Makers) -> tuple[Value, Value] | None:
-    """Return a truth value, and what it keeps: a value, or a constant that it is multiplied by."""
+    """Return a truth value and what it keeps: a value, or a constant by which it is multiplied."""
     op = makers.get(x)
     if op is None or op.function not in (BinaryFn.KEEP, BinaryFn.MUL):
         return None

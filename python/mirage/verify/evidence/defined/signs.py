@@ -43,7 +43,7 @@ def of_unary(fn: UnaryFn, x: Array) -> Array:
             return np.where(least, ANY | LEAST, coded(p, z, n)).astype(np.uint8)
         case UnaryFn.ABS | UnaryFn.SQUARE:
             return coded(no, z, n | p)
-        case UnaryFn.EXP:  # of minus infinity it is 0
+        case UnaryFn.EXP:  # at minus infinity it is 0
             return coded(no, least, ~no)
         case UnaryFn.SQRT | UnaryFn.RELU:
             return coded(no, z | n, p)
@@ -55,11 +55,11 @@ def of_unary(fn: UnaryFn, x: Array) -> Array:
             return coded(no, no, ~no)
         case UnaryFn.NOT:
             return coded(no, ~no, ~no)
-        case UnaryFn.BIAS:  # of what is true for certain it is zero
+        case UnaryFn.BIAS:  # it is zero for what is certainly true
             return coded(n | z, p, no, n | z)
         case UnaryFn.FLOOR:
             return coded(n, z | p, p, least)
-        case UnaryFn.LOG1P:  # of minus infinity there is none
+        case UnaryFn.LOG1P:  # minus infinity has none
             return np.where(least, ANY | LEAST, coded(n, z, p)).astype(np.uint8)
         case _ if fn in _SAME:
             return coded(n, z | least, p)
@@ -129,7 +129,7 @@ def of_product(a: Array, b: Array) -> Array:
     shape = (*batch, a.shape[-2], b.shape[-1])
 
     def some(first: Array, second: Array) -> Array:
-        if first.all():  # as inputs are, which may have any sign: no product is needed
+        if first.all():  # both may have any sign, like inputs: no product is needed
             found = second.any(axis=-2, keepdims=True)
         elif second.all():
             found = first.any(axis=-1, keepdims=True)

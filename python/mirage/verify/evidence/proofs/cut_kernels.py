@@ -1,5 +1,4 @@
-"""Kernels cut inside: one launch becomes several, which store tiles that the original keeps to
-itself.
+"""Kernels cut into several launches, which store tiles that the original does not store.
 
 A kernel that computes a whole layer is too much for one proof, but on the way it computes tiles of
 values that the reference computes too. A tile that is a function of its position along the axes
@@ -118,7 +117,7 @@ class _Cutter:
         self.launch = launch
         self.loaded = {s.value: s for s in known}
         self.params = dict(zip(launch.body.params, launch.operands, strict=True))
-        self.tensors: dict[Value, Value] = {}  # of each loaded tensor the param
+        self.tensors: dict[Value, Value] = {}  # the param of each loaded tensor
 
     def store(self, site: Site) -> Launch:
         """Return the launch that stores a site's tensor; the axes that cut the tensor are its
@@ -149,7 +148,7 @@ class _Cutter:
         read = {v for op in _deep(ops) for v in op.operands}
         own = {p: v for p, v in self.params.items() if p in read}
         own.update((p, t) for t, p in self.tensors.items() if p in read)
-        # values of their own: the launch that these ops are from may stay beside
+        # new values, since the launch with the original ops may remain
         names = {v: Value(v.type, v.name) for v in (*own, *_defined(ops))}
         body = rename_block(BlockGraph(tuple(own), tuple(ops), outputs), names)
         return Launch(tuple(own.values()), results, grid, body, self.launch.schedule)

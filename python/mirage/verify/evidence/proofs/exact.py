@@ -41,7 +41,7 @@ from mirage.verify.verdict import Evidence, HoldsFor
 ENOUGH_LOG2 = -60.0
 """The chance that a wrong program passes must be below this, as a base-2 logarithm."""
 PIECE_LOG2 = -72.0
-"""The limit for one piece: thousands of pieces together stay below :data:`ENOUGH_LOG2`."""
+"""The limit for one piece, so that thousands of pieces together stay below :data:`ENOUGH_LOG2`."""
 _FIRST_WORK = LITTLE_WORK // 4
 """The products of terms that a first attempt at a proof may take: small kernels need no more."""
 PROOF_SHARE = 0.4
@@ -162,7 +162,7 @@ def _compare_small(
     tried = [proof]
     pieces: dict[str, Shown] = {}
     if not proof.holds:
-        # a kernel that does much is proved sooner by way of what it computes inside
+        # a large kernel is proved faster through the values that it computes inside
         tried.append(prove_opened(first, second, rng, _OPENED_WORK, pieces))
         if tried[-1].holds:
             return Exact(bound, True, None, True, evidence=[evidence, tried[-1]])
@@ -172,7 +172,7 @@ def _compare_small(
         return Exact(bound, True, None, True, holds_for, [evidence, proof])
     if not proof.holds:
         found = run_small_model(pair, rng, limit)
-        # where random points decide, a proof says little more than they do
+        # where random points decide, a proof adds little
         seconds = math.inf if found[1] is None else _LONG_PROOF
         try:
             with time_limit(math.inf, seconds):
@@ -289,7 +289,7 @@ def show(
     piece: Piece, seed: int, seconds: float = math.inf, processor_seconds: float = math.inf
 ) -> Shown:
     """Return whether a piece is the same function on both sides. If attempts at a proof take too
-    long, the result of small programs at random points stands. If one of the limits is reached
+    long, the result of small programs at random points counts. If one of the limits is reached
     before that, the piece is not shown."""
     if piece.trivial:
         return Shown(float("-inf"), (Evidence("the same ops", True, "on the same operands"),))

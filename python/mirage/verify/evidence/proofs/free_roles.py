@@ -180,7 +180,7 @@ def _each(ops: Sequence[Op], change: Callable[[Op], Op]) -> tuple[Op, ...]:
 def _roles(
     graphs: Sequence[KernelGraph], place: int, counts: Sequence[int]
 ) -> list[list[Role]] | None:
-    """Return the role of each reading, where each reading is an input of its own, from ``place``
+    """Return the role of each reading, where each reading is a separate input, from ``place``
     on."""
     slots = Slots()
     try:
@@ -190,7 +190,7 @@ def _roles(
             slots.same_shape(a, b)
     except Irregular:
         return None
-    related = slots.union  # from here on it says more: not only which indices are the same
+    related = slots.union  # from here on a relation says more than which indices are the same
     for tiling in slots.tilings:
         for part in tiling.parts if tiling.whole is not None else ():
             related.join(part, tiling.whole)

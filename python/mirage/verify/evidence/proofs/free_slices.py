@@ -1,4 +1,4 @@
-"""The slices of inputs that a piece reads, as inputs of their own.
+"""The slices of inputs that a piece reads, as separate inputs.
 
 If both programs read an input only through slices, each slice may hold anything: two programs that
 are equal for all values of the slices are equal for all values of the input. (For overlapping

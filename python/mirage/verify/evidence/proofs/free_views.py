@@ -1,4 +1,4 @@
-"""Inputs given the shape in which they are read.
+"""Gives inputs the shape in which they are read.
 
 Where both programs read an input through reshapes only, its own dimensions mean nothing to them:
 elements follow each other in the same order in any shape. Cuts of these dimensions, which often fit
@@ -61,7 +61,7 @@ def _with_inputs(graph: KernelGraph, shapes: Sequence[tuple[int, ...] | None]) -
         inputs.append(new.get(value, value))
     ops: list[Op] = []
     for op in graph.ops:
-        if not new.keys().isdisjoint(op.operands):  # it is a view, as all that reads them
+        if not new.keys().isdisjoint(op.operands):  # it is a view, like everything that reads them
             op = Reshape((new[op.operands[0]],), op.results)
         ops.append(op)
     return KernelGraph(graph.name, tuple(inputs), tuple(ops), graph.outputs)

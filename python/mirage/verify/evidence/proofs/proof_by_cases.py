@@ -8,7 +8,7 @@ one case and 1 in the other.
 
 If all ops of a program are elementwise, one element represents all elements that read the same
 known numbers: each is the same function of the elements that it reads at its place. (Tensors may be
-broadcast: elements of a row may read one number.)
+broadcast: all elements of a row may read the same number.)
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class _Attempt:
             if elements > _MOST_OF_INPUTS:
                 raise NoProof(f"{elements} elements of inputs, limit {_MOST_OF_INPUTS}")
         outputs = self.graphs[0].outputs
-        places = [self._places(v.shape) for v in outputs]  # of all, before any case
+        places = [self._places(v.shape) for v in outputs]  # of all elements, before any case
         if not self.alike:
             self._hold()
         cases = 0
@@ -214,7 +214,7 @@ class _Attempt:
         inputs = [self._input(i, case) for i in range(len(self.inputs))]
         first, second = (self._output(g, number, region, inputs) for g in self.graphs)
         for a, b in zip(first, second, strict=True):
-            if _same(self.domain, a, b):
+            if self.domain.same(a, b):
                 continue
             both = self.domain.symbols_in(a) | self.domain.symbols_in(b)
             for symbol in sorted(both & self.domain.truths):
@@ -282,9 +282,3 @@ def _is_broadcast(own: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Return whether a tensor is as large as others along each of its dimensions, or has size 1."""
     sizes = zip(reversed(own), reversed(shape), strict=False)
     return len(own) <= len(shape) and all(n in (1, size) for n, size in sizes)
-
-
-def _same(domain: Cases, a: Element, b: Element) -> bool:
-    if isinstance(a, Ratio) and isinstance(b, Ratio):
-        return domain.same(a, b)
-    return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b

@@ -1,9 +1,9 @@
 """Proofs of kernels through the tiles inside of them.
 
 Tiles that agree at a random point with values of the reference are guessed to be equal. The kernels
-are cut there (:mod:`mirage.verify.evidence.proofs.cut_kernels`), and what lies between is shown
-piece by piece (:mod:`mirage.verify.pieces.kernel_by_kernel`). Soundness does not depend on the
-guess.
+are cut there (:mod:`mirage.verify.evidence.proofs.cut_kernels`), and the pieces between the cuts
+are shown one by one (:mod:`mirage.verify.pieces.kernel_by_kernel`). Soundness does not depend on
+the guess.
 """
 
 from __future__ import annotations

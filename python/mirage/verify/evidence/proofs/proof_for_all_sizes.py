@@ -53,7 +53,7 @@ _PLAIN = frozenset(Fraction(n, d) for n in (0, 1, -1, 2, -2) for d in (1, 2))
 @dataclass(frozen=True)
 class _Bulk:
     """The bulk cell of one segment: ``weight`` is the prime that stands for its size in the small
-    programs, ``more`` the single indices beside it, ``length`` the segment's length at hand.
+    programs, ``more`` the single indices beside it, ``length`` the segment's given length.
     """
 
     name: str
@@ -201,11 +201,11 @@ def prove_for_extents(pair: SmallPair) -> tuple[Evidence, HoldsFor] | None:
     cells = _OpenCells(pair.cells, pair.singles, bulks)
     small = [compress(g, cells) for g in graphs]
     general = replace(pair, reference=small[0], candidate=small[1])
-    work = LITTLE_WORK  # of all readings together: what is at hand has a proof of its own
+    work = LITTLE_WORK  # of all readings together: the given sizes have a separate proof
     folded = False
     for (any_constant, bind), fold in itertools.product(_READINGS, (True, False)):
         if not fold and not folded:
-            continue  # that was the same
+            continue  # the same was tried already
         domain = _AnySizes(bulks, any_constant=any_constant, fold=fold, most_work=work)
         try:
             read = _bind(domain, cells, graphs) if bind else {}
@@ -260,7 +260,7 @@ def _bind(
         size = number if number >= 1 else 1 / number
         options = found.get(int(size), []) if size.denominator == 1 else []
         totals = [domain.total([cells.weights(s) for s in slots]) for slots in options]
-        # Two sums of equal sizes by chance: no telling which one is meant.
+        # Two sums have equal sizes by chance: it is unknown which one is meant.
         if totals and all(domain.same(totals[0], t) for t in totals):
             domain.bound[number] = totals[0] if number >= 1 else domain.reciprocal(totals[0])
             read[number] = options[0]
@@ -272,7 +272,8 @@ def _summed(op: Op, structure: Structure) -> Iterator[Slot]:
         yield from (structure.slot(op.operands[0], d) for d in op.over[0])
 
 
-# ---- what a proof holds for ----------------------------------------------------------------------
+# ---- the sizes for which a proof holds
+# ------------------------------------------------------------
 
 
 class _Sizes:

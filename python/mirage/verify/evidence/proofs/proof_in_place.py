@@ -1,9 +1,8 @@
-"""Proofs with the positions and tensors that programs hold, as they are.
-
-Small models put arbitrary numbers in place of positions, masks and bound tensors, and so cannot
-show statements that hold for the actual ones alone: that a window is the difference of two
-triangles, or that rows which are rotated twice are back in their places. Programs that are small
-enough are compared as they are, in symbolic arithmetic that knows those numbers.
+"""Proofs with the actual positions and tensors that programs hold. Small models put arbitrary
+numbers in place of positions, masks and bound tensors, so they cannot show statements that hold
+only for the actual ones: that a window is the difference of two triangles, or that rows that are
+rotated twice are back in their places. Programs that are small enough are compared directly, in
+symbolic arithmetic that knows those numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
-from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
 from mirage.verify.normal_form.normalize import Depth, has_exponentials, normalize
 from mirage.verify.verdict import Evidence
@@ -41,7 +39,7 @@ def prove_in_place(
 ) -> Evidence:
     """Compare the programs themselves. ``holds`` is True if the outputs are equal, else None. Both
     programs have the same inputs, of which ``contents`` are known; both may look rows up. If they
-    are not found to be equal as they are, functions are written with exponentials."""
+    are not found to be equal in this way, functions are written with exponentials."""
     found = _proof(reference, candidate, contents, most_work, Depth.USUAL)
     if found.text != _DIFFERENT or not has_exponentials(reference, candidate):
         return found
@@ -74,7 +72,7 @@ def _proof(
             domain.collecting = False
         first, second = (_outputs(g, domain, inputs) for g in graphs)
         same = all(
-            _same(domain, a, b)
+            domain.same(a, b)
             for x, y in zip(first, second, strict=True)
             for a, b in zip(x.ravel(), y.ravel(), strict=True)
         )
@@ -91,11 +89,3 @@ def _outputs(graph: KernelGraph, domain: KnownNumbers, inputs: list[Planes]) -> 
     values = [Sampled(x, whole(len(v.shape))) for x, v in zip(inputs, graph.inputs, strict=True)]
     found = evaluate_sampled(graph, domain, values, demand(graph, regions))
     return [y.planes[0] for y in found]
-
-
-def _same(domain: KnownNumbers, a: Element, b: Element) -> bool:
-    """Return whether two elements are equal. Minus infinity equals itself; an undefined element
-    equals nothing."""
-    if isinstance(a, Ratio) and isinstance(b, Ratio):
-        return domain.same(a, b)
-    return not isinstance(a, Ratio) and not isinstance(b, Ratio) and a == b

@@ -41,7 +41,7 @@ _PRIMES_LOG2 = 54.0  # there are more than 2^54 primes of 61 bits
 _MAX_WORK = 4e5
 _MAX_DIRECT_WORK = 2e4
 _LITTLE_WORK = 500  # not worth another reading
-_GAIN = 4  # times less work, for a reading that is harder to relate to the programs
+_GAIN = 4  # how many times less work justifies a reading that is harder to relate to the programs
 _MAX_SINGLES = 8
 _MAX_DRAWS = 8
 _REDRAWS = 4
@@ -54,10 +54,10 @@ class SmallPair:
     reference: SmallGraph
     candidate: SmallGraph
     needs: Requirements
-    cells: Cells | None = None  # none if the programs are their own small model
+    cells: Cells | None = None  # None if the programs are their own small model
     singles: Mapping[Hashable, int] = field(default_factory=dict[Hashable, int])
     compared: tuple[Region, ...] | None = None  # parts of the outputs; none: all of them
-    read: Reading | None = None  # the programs that the cells are those of
+    read: Reading | None = None  # the programs to which the cells belong
 
     @property
     def input_count(self) -> int:
@@ -279,9 +279,9 @@ def _draws(
 
 
 def small_difference(pair: SmallPair, source: np.random.Generator) -> Difference | None:
-    """Return a difference of the small programs in float64, which is one of the real programs on
-    inputs that are constant within cells. Unknown functions have no numbers: what differs for some
-    of them need not differ.
+    """Return a difference of the small programs in float64, which is also a difference of the real
+    programs, on inputs that are constant within cells. Unknown functions have no numbers: a
+    difference for some choice of them need not be one.
     """
     graphs = pair.reference.graph, pair.candidate.graph
     if any(isinstance(op, Elementwise) and op.unknown for g in graphs for op in all_ops(g.ops)):

@@ -140,7 +140,7 @@ class Places:
             label.append(Cut(axes, None if n == every else n))
         return tuple(label)
 
-    # ---- what lies past the ends ----
+    # ---- elements past the ends ----
 
     def _ends(self, value: Value) -> set[_Axes]:
         """Return the axes whose tiles go past the end."""
@@ -160,7 +160,7 @@ class Places:
         for op in reversed(ops):
             if not isinstance(op, Loop):
                 for v in op.operands:
-                    if v in self.labels:  # else a param
+                    if v in self.labels:  # otherwise a param
                         self._matter[v] |= self._through(op, v, op.result)
                 continue
             for a, result in zip(op.accumulators, op.results, strict=True):
@@ -259,7 +259,7 @@ def _reduced(op: Reduce, labels: Sequence[Label]) -> Label | None:
 
 
 def _so_far(op: Cumulation, labels: Sequence[Label]) -> Label | None:
-    """Only along a dimension that is not cut does a tile have all that is so far."""
+    """A tile has all earlier elements only along a dimension that is not cut."""
     (label,) = labels
     return label if label[op.along] == WHOLE else None
 
@@ -279,8 +279,8 @@ def _viewed(op: View, labels: Sequence[Label]) -> Label | None:
 
 def _reshaped(op: View, labels: Sequence[Label]) -> Label | None:
     """Axes that cut the outermost dimension of a group also cut that of the result, because the
-    tiles of the whole group follow each other. Dimensions of size 1 around it are no part of that:
-    their cuts that go past no end need not be kept (see :func:`_aligned`)."""
+    tiles of the whole group follow each other. This does not include the dimensions of size 1
+    around it: their cuts that go past no end need not be kept (see :func:`_aligned`)."""
     (label,), (x,) = labels, op.operands
     shape = op.result.shape
     out = [WHOLE] * len(shape)
@@ -326,8 +326,8 @@ def _without(xs: tuple[_T, ...], dim: int) -> tuple[_T, ...]:
 
 
 def _overwritten(op: Mask, label: Label) -> set[_Axes]:
-    """Return the axes past whose end the mask overwrites everything: those by which it counts, if
-    it does not end later."""
+    """Return the axes past whose end the mask overwrites everything: these are the axes by which it
+    counts, if it does not end later."""
     cut = label[op.dim]
     alone = sum(c.axes == cut.axes for c in label) == 1
     ends = cut.end is not None and op.extent <= cut.end

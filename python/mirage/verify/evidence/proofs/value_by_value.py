@@ -3,8 +3,8 @@
 A whole decoder layer has too many denominators and squares in a row for one small model. But a
 candidate stores tensors, and many of them are values that the reference computes too. Values that
 agree on random residues (over cells of indices) are guessed to be equal, and each guess is proved
-from the ones before: what was proved equal is replaced by a new input of both programs. A guess
-that cannot be proved is dropped. The guess is a heuristic; only the proofs count.
+from the ones before: values that were proved equal are replaced by a new input of both programs. A
+guess that cannot be proved is dropped. The guess is a heuristic; only the proofs count.
 
 Programs that agree for all contents of the new inputs agree in particular when these hold the
 reference's values, and by induction the candidate's values are the same. ``docs/verification.md``
@@ -82,8 +82,8 @@ def _follows(
 ) -> bool:
     """Return whether two values are proved equal, given the equalities that were proved before.
 
-    First from all of them, then without those that do not help: the reference's value itself, and
-    what the same launch of the candidate stores (its results do not depend on each other).
+    All of these are used first; then those that do not help are left out: the reference's value
+    itself, and the results of the same launch of the candidate (they do not depend on each other).
     """
     beside = next((op.results for op in candidate.ops if guess.second in op.results), ())
     options = (
@@ -126,7 +126,7 @@ def find_guesses(
 ) -> list[_Guess]:
     """Return values that agree at a random point, in the order of the candidate. Raises
     :class:`Irregular`, also if there is too much to compute: sizes whose digits cannot be related
-    remain as they are.
+    are not reduced.
     """
     both = (reference, candidate)
     reading = next((r for r in readings(both) if r.graphs == both), None)

@@ -5,8 +5,8 @@ means far from 0, channels a thousand times as large as the others, rows that ar
 masked, and every tensor has a scale of its own. Each *situation* is one set of inputs; rows of a
 tensor may be in different situations at once, as errors are compared row by row.
 
-All elements are numbers of the inputs' element types. Infinities stand only where programs have
-them, in masks.
+All elements are numbers of the inputs' element types. Infinities occur only where programs have
+them: in masks.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ LARGEST = {
 
 @dataclass(frozen=True)
 class Situation:
-    """One set of inputs, with a description for people. On ``ordinary`` inputs a program computes
-    approximately what it means over the real numbers. With ``sums_off``, errors are not measured;
+    """One set of inputs, with a description for people. On ``ordinary`` inputs a program's result
+    is approximately its value over the real numbers. With ``sums_off``, errors are not measured;
     the test is whether results are numbers although sums are a little off. ``again`` returns other
     inputs of the same kind, by their number, if inputs that differ by a few roundings are of
     another kind: rows about 300 with a deviation of 1 get a deviation of 9 if all elements are off
@@ -222,7 +222,7 @@ class Activations:
 
     def of_rows(self, name: str, kinds: Mapping[int, Sequence[Kind]]) -> Situation:
         """Draw inputs whose rows each have a given kind. If other inputs of the same kind are
-        requested, rows about a mean are drawn again rather than changed."""
+        requested, rows around a mean are drawn again instead of being changed."""
 
         def drawn(number: int) -> Mapping[int, Array]:
             return {i: self._rows_of(i, own, name, i, number) for i, own in kinds.items()}

@@ -1,8 +1,8 @@
 """Constants that cancel out over the real numbers.
 
-``(x + 12582912.) - 12582912.`` is ``x`` for any constant: the constant is there for the sake of the
-rounding. A difference of two norms loses as many digits, but it contains no such constant, and a
-candidate that keeps more digits of it is better.
+``(x + 12582912.) - 12582912.`` is ``x`` for any constant: the constant serves only to round. A
+difference of two norms loses as many digits, but it contains no such constant, and a candidate that
+keeps more digits of it is better.
 """
 
 from __future__ import annotations

@@ -46,11 +46,11 @@ _SUMS = (BinaryFn.ADD, BinaryFn.SUB)
 _CONSTANT = 1.3
 """A factor on the usual scale of an input that is constant. Its products have many digits."""
 _LEFT = 2.0**-7
-"""What is left of a sum, relative to the sum of as many random numbers: more than the rounding of
-the inputs, so that the total is not a matter of luck. Another sum beside it may be as large as the
-total, and hides less of an error the smaller both are."""
+"""The remainder of a sum, relative to the sum of equally many random numbers: more than the
+rounding of the inputs, so that the total does not depend on luck. Another sum that is added to it
+may be as large as the total; the smaller both are, the less of an error it hides."""
 _FACTORS = (1.0, 4.0, 16.0, 64.0)
-"""What inputs are multiplied by, until results do not vanish."""
+"""The factor by which inputs are multiplied until results do not vanish."""
 _VISIBLE = 2.0**-8
 """The size of results of f16 below which their digits are lost."""
 
@@ -80,10 +80,10 @@ def _counts(draw: Activations, size: int) -> list[Array]:
 
 
 def _constants(draw: Activations, what: str, again: int) -> dict[int, Array]:
-    """Return a constant for each input. What is computed from constants alone rounds in the same
-    way everywhere, or not at all (a row over its own root mean square is 1), which is a matter of
-    luck. So further draws have other constants, of which the elements are off by as little as is
-    left of the sum that cancels."""
+    """Return a constant for each input. Values that are computed only from constants are rounded in
+    the same way everywhere, or not at all (a row over its own root mean square is 1), which depends
+    on luck. So further draws have other constants, whose elements vary by as little as the
+    remainder of the sum that cancels."""
     found: dict[int, Array] = {}
     for i in draw.free:
         x = np.full(draw.shapes[i], _CONSTANT * draw.scales[i])
@@ -165,8 +165,8 @@ def _added_inputs(
 
 
 class _Rest(Yardstick):
-    """float64 that notes what an input is added to, or subtracted from; it is told by its
-    elements."""
+    """float64 that notes what an input is added to, or subtracted from; the input is recognised by
+    its elements."""
 
     def __init__(self, x: Array) -> None:
         super().__init__()
@@ -192,8 +192,8 @@ class _Rest(Yardstick):
 
 def _opposite_of_rest(draw: Activations, reference: KernelGraph, i: int) -> Situation:
     """Draw an input that is nearly the negative of what it is added to. The rows of all other
-    inputs are alike, so that this is the same for all rows that the input is repeated for; or the
-    elements of each row, if it is repeated along rows."""
+    inputs are equal, so that the sum is the same for all rows for which the input is repeated; if
+    the input is repeated along rows, the elements of each row are equal."""
     what = f"input {i} cancels what it is added to"
     repeated = draw.shapes[i][-1] != 1
 
@@ -216,7 +216,7 @@ def _opposite_of_rest(draw: Activations, reference: KernelGraph, i: int) -> Situ
     return _situation(what, inputs)
 
 
-# ---- what a candidate adds
+# ---- sums of a candidate
 
 
 def adds_rounded(graph: KernelGraph) -> bool:
@@ -247,7 +247,7 @@ class _Rounded:
         self._values.update(new for new, old in given if old in self._values)
         self._follow(op.inside)
         pairs = op.carries or tuple(zip(op.results, op.ends, strict=True))
-        # what is carried from step to step may be a sum of what the steps give
+        # a carried value may be a sum of the values of all steps
         carried = (end for _, end in op.carries)
         self.added = self.added or not self._values.isdisjoint(carried)
         for result, end in pairs:
@@ -260,7 +260,7 @@ def _is_narrow(v: Value) -> bool:
 
 
 def _rounds(op: Op) -> bool:
-    """Return whether results may have fewer digits than what an op computes."""
+    """Return whether an op's results may have fewer digits than its computation."""
     if isinstance(op, Movement | Source):
         return False
     exact = isinstance(op, Elementwise) and op.identity and all(map(_is_narrow, op.operands))

@@ -1,9 +1,9 @@
 """Roundings that are part of a program.
 
 Over the real numbers ``x - x.half().float()`` is 0, ``x.to(bfloat16).float()`` is ``x``, and so are
-``(x + 12582912.) - 12582912.`` and Kahan's corrections. People write such programs for the sake of
-the rounding. Norms, on the other hand, cast down at their end, and a kernel that continues in f32
-is better for it. Two measurements distinguish the two:
+``(x + 12582912.) - 12582912.`` and Kahan's corrections. People write such programs because of the
+rounding. Norms, on the other hand, cast down at their end, and a kernel that continues in f32 is
+better for it. Two measurements distinguish the two:
 
 *Casts.* The reference runs in float64 twice, with the casts to 16 bits that it writes and without
 them. A cast does not count if the computation continues in its type, since such a program is
@@ -45,11 +45,12 @@ from mirage.verify.evidence.roundings.output_parts import OutputParts
 from mirage.verify.evidence.samples.floats import Yardstick
 
 _NOISE = 4.0
-"""The factor over the other roundings beyond which casts count as part of the result's meaning."""
+"""Casts count as part of the result's meaning if their effect exceeds that of the other roundings
+by this factor."""
 _ORDINARY = 1.0 / 16.0
 _ORDINARY_F32, _ORDINARY_HALF = 2.0**-10, 2.0**-7
-"""The relative error of operations beyond which the result depends on their rounding, if something
-suggests it: in f32, and in 16 bits beside constants that cancel."""
+"""The relative error of operations above which the result depends on their rounding, if something
+suggests it: in f32, and in 16 bits if there are constants that cancel."""
 _AMPLIFIED = 5.0
 """The factor over the effect of the inputs' roundings that the error of operations may reach."""
 HALF_ULP = dict.fromkeys(DType, 2.0**-50) | {
@@ -67,8 +68,8 @@ class WithCasts(Yardstick):
 
     Underflow in a cast counts on ``ordinary`` inputs only: a program may depend on the grid of its
     small numbers, but that a product of inputs of 2^-14 vanishes is not part of its meaning. The
-    result of an overflow in a cast is unknown (NaN), since a candidate may do better than to
-    continue with infinity, unless the program ``asks`` whether a value is infinite."""
+    result of an overflow in a cast is unknown (NaN), since a candidate may avoid the infinity,
+    unless the program ``asks`` whether a value is infinite."""
 
     def __init__(self, ordinary: bool = True, asks: bool = False) -> None:
         super().__init__()

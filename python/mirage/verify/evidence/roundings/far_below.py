@@ -5,8 +5,8 @@ element of the row is larger. If none is, all exponentials vanish, and so does t
 inputs do not reveal it: among many scores, one is above zero.
 
 So in each situation one input is constant and negative and the others are constant and positive, as
-large as needed for the largest score of a row to be at ``-DEPTH``. Constant values are rounded
-alike by all programs, so the test concerns the start of maxima and not errors.
+large as needed for the largest score of a row to be at ``-DEPTH``. All programs round constant
+values in the same way, so the test concerns the start of maxima and not rounding errors.
 """
 
 from __future__ import annotations

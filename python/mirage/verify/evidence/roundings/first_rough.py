@@ -65,9 +65,9 @@ def first_rough(
         exact = _run(first, Yardstick(), situation.inputs, regions)
         reference = _run(first, TypedFloat(), situation.inputs, regions)
         ours = _run(second, TypedFloat(), situation.inputs, regions)
-    except EvaluationError:  # the values need other parts of the inputs than the outputs do
+    except EvaluationError:  # the values and the outputs need different parts of the inputs
         return None
-    # a tensor of fewer digits than the value is not a fault as long as another one is worse
+    # a tensor with fewer digits than the value is not at fault as long as another one is worse
     for of_value in (False, True):
         for (p, c), x, r, y in zip(pairs, exact, reference, ours, strict=True):
             dtype = p.dtype if of_value else c.dtype

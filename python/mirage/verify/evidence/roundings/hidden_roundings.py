@@ -11,8 +11,8 @@ So if a reference rounds something to fewer digits than an output has, each inpu
 numbers with all of its digits, and the others get numbers whose sums and products are exact in few
 digits: signs, or a single one in each row, times a power of two. An error that is too large is
 measured again in other draws of the same kind, so that it is not an accident of one draw. A
-candidate that leaves out casts of the reference is better, here as elsewhere, and is not tested for
-this: there may be no other rounding.
+candidate that leaves out casts of the reference is more exact, and is not tested in this way: there
+may be no other rounding.
 """
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ def _rounds(graph: KernelGraph) -> bool:
 def _digits_of(
     draw: Activations, i: int, what: str, kind: Callable[[Rng, Shape], Array]
 ) -> Situation:
-    """Draw normal numbers for one input and, for the others, numbers ``what`` as ``kind`` draws
-    them."""
+    """Draw normal numbers for one input and, by ``kind``, numbers ``what`` for the others."""
     name = f"digits in input {i} alone, the others {what}"
 
     def special(again: int) -> dict[int, Array]:
@@ -85,5 +84,5 @@ def _digits_of(
     def inputs(again: int) -> list[Sampled]:
         return draw.situation(name, special(again)).inputs
 
-    # a cast may be all that is rounded there
+    # a cast may be the only rounding there
     return replace(draw.situation(name, special(0)), again=inputs, casts=False)

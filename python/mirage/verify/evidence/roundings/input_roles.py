@@ -78,10 +78,10 @@ def may_be_masks(graph: KernelGraph, contents: Mapping[int, Array] = {}) -> set[
     compared, or passed to an exponential, and so are the sums, which may be scaled or masked.
 
     Inputs are left out if they meet large numbers, which masks of the program, or of a tensor that
-    it holds, add or subtract in place of minus infinity: where the inputs mask all that is left
-    of a row, those numbers decide about it."""
-    state = {v: {i} for i, v in enumerate(graph.inputs)}  # of which inputs a value is a view
-    sums: dict[Value, set[int]] = {}  # and of which it is a sum
+    it holds, add or subtract in place of minus infinity: where the inputs mask the rest of a row,
+    those numbers decide its result."""
+    state = {v: {i} for i, v in enumerate(graph.inputs)}  # the inputs of which a value is a view
+    sums: dict[Value, set[int]] = {}  # and those of which it is a sum
     numbers = {op.results[0] for op in graph.ops if op.number is not None}
     found = set(range(len(graph.inputs))) - _meeting_large_numbers(graph, contents)
     for op in graph.ops:
@@ -156,7 +156,7 @@ def rows_compared(graph: KernelGraph, together: Sequence[int]) -> set[int]:
     a few of each row. ``together`` says, for each output, how many of its last dimensions are
     compared together."""
     found: set[int] = set()
-    # a column of a product is of no row but that of what is transposed: all weights would be
+    # columns of a product count as rows only of a transposed operand; otherwise all weights would
     rows = _rows_of(graph, turned=False)
     for v, dims in zip(graph.outputs, together, strict=True):
         along = rows.get(v, _Rows.none(len(v.shape))).along
@@ -205,8 +205,8 @@ def _through(op: Op, result: Value, inside: Sequence[_Rows], turned: bool) -> _R
         batch = [_common([x[:-2] for x in (a, b)], rank - 2, d) for d in range(rank - 2)]
         ends = a[-2], b[-1]
         if turned:
-            # what is in a row of a product's operand is in a column of another one's: it is not
-            # known which of the two a caller passes
+            # a row of one product's operand is a column of another's: it is unknown which of them a
+            # caller passes
             ends = (a[-2] | inside[0].moved, b[-1] | inside[1].moved)
         return _Rows((*batch, *ends), nothing)
     if isinstance(op, View):

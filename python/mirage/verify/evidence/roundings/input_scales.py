@@ -1,8 +1,8 @@
 """The powers of two between which the scales of inputs lie.
 
-A model's tensors have scales of their own, which no more than their type limits: numbers of 8 bits
-that are scaled further are all zero, or all the largest number, and whatever is computed from them
-shows no error.
+The tensors of a model have different scales, limited only by their types. Numbers of 8 bits that
+are scaled further are all zero, or all the largest number, and results that are computed from them
+show no error.
 """
 
 from __future__ import annotations

@@ -159,8 +159,8 @@ def zeroed(draw: Activations, i: int) -> Situation:
 
 
 def not_numbers(draw: Activations) -> Iterator[Situation | None]:
-    """Yield situations with NaN in what the program never reads, and with one or many for each
-    input in turn: one reaches few results, many meet every mask."""
+    """Yield situations with NaN in elements that the program never reads, and with one or many NaN
+    in each input in turn: a single one reaches few results, many meet every mask."""
     read = read_by(draw.graph)
     for i in draw.free:
         unread = never_read(draw.graph.inputs[i], draw.sample.inputs[i], read)
@@ -179,7 +179,7 @@ def not_numbers(draw: Activations) -> Iterator[Situation | None]:
 
 
 def nan_where_unread(draw: Activations, i: int, unread: Array) -> Situation:
-    """Draw numbers for what the program reads of an input, NaN for the rest."""
+    """Draw numbers for the elements of an input that the program reads, and NaN for the rest."""
     rng = draw.stream("unread", i)
     x = np.array(rng.standard_normal(draw.shapes[i]) * draw.scales[i])
     x[unread] = np.nan
@@ -187,7 +187,7 @@ def nan_where_unread(draw: Activations, i: int, unread: Array) -> Situation:
 
 
 def own_scales(draw: Activations, count: int) -> Iterator[Situation | None]:
-    """Yield situations in which every input has a random scale of its own."""
+    """Yield situations in which every input has its own random scale."""
     for number in range(count):
         if not draw.mine():
             yield None

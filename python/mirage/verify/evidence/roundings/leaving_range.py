@@ -32,7 +32,8 @@ _STEP = 5.0
 _TRIED = 4096
 _MOST_INPUTS = 12
 _PICKED = 2  # situations for each end and base
-_BASES = (0.0, -7.0)  # powers of two, of the natural scales: norms' epsilons rule at the second
+# powers of two, relative to the usual scales: at the second, the epsilons of norms dominate
+_BASES = (0.0, -7.0)
 
 
 class Sizes(Float64):
@@ -46,7 +47,7 @@ class Sizes(Float64):
 
     def _note(self, x: Planes, dtype: DType) -> Planes:
         if dtype is DType.F16:
-            each = [_size(part) for part in x[0]]  # of one set, where all have the same
+            each = [_size(part) for part in x[0]]  # a single set, if all are equal
             largest, typical = np.array(each).T
             self.largest.append(np.broadcast_to(largest, (self.count,)))
             self.typical.append(np.broadcast_to(typical, (self.count,)))
@@ -74,7 +75,7 @@ def _size(x: Array) -> tuple[float, float]:
     finite = size[np.isfinite(size) & (size > 0.0)] if size.size else size
     if not finite.size:
         return -np.inf, np.inf
-    # Half of the numbers are smaller: single tiny ones do no harm.
+    # Half of the numbers are smaller: a few tiny numbers do no harm.
     return float(np.log2(finite.max())), float(np.log2(np.median(finite)))
 
 
@@ -93,7 +94,7 @@ def suspects(
     halves = [i for i in floats if graphs[0].inputs[i].dtype is DType.F16]
     moved = sorted(floats, key=lambda i: i not in halves)[:_MOST_INPUTS]
     numbers = [n for n in range(first, len(graphs) - 1, step) if active(n)]
-    if not halves:  # numbers of f16 are the candidate's own
+    if not halves:  # the numbers of f16 are computed by the candidate
         numbers = [n for n in numbers if _has_halves(graphs[n + 1])]
     if not moved or not numbers:
         return
@@ -157,7 +158,8 @@ def _found(
     powers = _box(draw.stream("box", *base), base, moved, boxes)
     offsets = (powers - base)[:, moved]
     signs = np.array([points[k + 1][i] - base[i] for k, i in enumerate(moved)])
-    estimates: list[list[Array]] = []  # of each program: the largest and the typical of each value
+    # for each program: the largest and the typical size of each value
+    estimates: list[list[Array]] = []
     for number in range(2):
         rows: list[Array] = []
         for kind in range(2):

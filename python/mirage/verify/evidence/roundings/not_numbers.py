@@ -9,12 +9,12 @@ So a candidate may do either, and two things remain:
 
 *A NaN must not be lost.* Where the reference gives NaN, the candidate must not give a number,
 unless the reference would give one if the zeros of tensors, and the minus infinity of masks (or a
-large negative number in its place), left out what they meet, or unless the row of the result shows
-a NaN in another place (sorts differ in where they put it).
+large negative number in its place), removed the elements that they meet, or unless the row of the
+result has a NaN in another place (sorts differ in where they put it).
 
 *What the caller leaves out must stay out.* If the reference gives a number only because it chooses
 by a mask of truth values, a length, or by asking whether a number is NaN, then the candidate must
-give a number, too: memory that nobody has written may lie there. A choice by positions alone is a
+give a number, too: the elements may be uninitialised memory. A choice by positions alone is a
 triangle, a choice of one place is a lookup, and one that compares floats was not made with NaN in
 mind. Elements that no output of the reference reads (:func:`never_read`) are left out, too.
 """
@@ -39,16 +39,16 @@ from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 _LEAST = -1.7e308
-"""The number that replaces the minus infinity that a mask adds; a sum of it and a score is about
-this number, too."""
+"""The number that replaces the minus infinity that a mask adds; its sum with a score is also about
+this number."""
 _FAR = 0.125
 """The difference, relative to the largest number of an output, that is not a rounding error."""
 _EQUALITIES = (BinaryFn.EQ, BinaryFn.NE)
 
 
 class LeftOut(Yardstick):
-    """float64 in which masks replace elements instead of adding to them, and zeros of tensors leave
-    out what they are multiplied with. Constants do not: nobody writes them as a mask."""
+    """float64 in which masks replace elements instead of adding to them, and zeros in tensors
+    remove the elements that they multiply. Zero constants do not: nobody writes them as a mask."""
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         y = super().unary(fn, x, dtype)
@@ -91,9 +91,9 @@ def _zeros(x: Array) -> Array:
 
 
 class Reached(Float64):
-    """float64 in which all that is computed from a NaN is NaN: truth values of comparisons, and
-    rows that are looked up with it. Only what a choice leaves out, or a comparison of a value with
-    itself, is a number."""
+    """float64 in which everything that is computed from a NaN is NaN, including truth values of
+    comparisons and rows that are looked up with it. Only elements that a choice leaves out, and
+    comparisons of a value with itself, are numbers."""
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         (y,) = super().unary(fn, x, dtype)
@@ -123,17 +123,17 @@ class Reached(Float64):
 
 
 def _same(a: Array, b: Array) -> bool:
-    """Return whether two arrays are one."""
+    """Return whether two arrays are the same memory."""
     return a.shape == b.shape and a.strides == b.strides and a.ctypes.data == b.ctypes.data
 
 
 def without_choices(graph: KernelGraph, known: Collection[int]) -> KernelGraph:
     """Return ``graph`` without the choices that a caller makes by truth values and integers: what
-    is kept by them is multiplied by the truth value. The numbers in the inputs ``known`` are no
-    choice of a caller, and one place of several is none either; what masks leave out of scores,
-    they may as well add to. Questions whether a value is NaN become comparisons."""
+    is kept by them is multiplied by the truth value. The numbers in the inputs ``known`` are not a
+    caller's choice, and neither is one place of several; masks that leave out scores may also add
+    to them. Questions whether a value is NaN become comparisons."""
     given = {v for i, v in enumerate(graph.inputs) if i not in known}
-    choices = {v for v in given if v.dtype is DType.I1}  # and what is computed from them
+    choices = {v for v in given if v.dtype is DType.I1}  # and the values computed from them
     made = {v: op for op in graph.ops for v in op.results}
     added = {_uncast(op.operands[0], made) for op in graph.ops if op.function is UnaryFn.BIAS}
     ops: list[Op] = []
@@ -176,8 +176,8 @@ def read_by(graph: KernelGraph) -> Mapping[Value, Region]:
 
 
 def never_read(value: Value, have: Region, read: Mapping[Value, Region]) -> Array:
-    """Return which elements of an input, of which the region ``have`` is there, are not among those
-    that are ``read``."""
+    """Return which elements of the region ``have`` of an input are not among those that are
+    ``read``."""
     found = np.ones(region_shape(have, value.shape), dtype=bool)
     if value not in read:
         return found
@@ -192,8 +192,8 @@ def never_read(value: Value, have: Region, read: Mapping[Value, Region]) -> Arra
 
 @dataclass(frozen=True)
 class NotNumbers:
-    """What a NaN among some inputs requires of the results of candidates of ``graph``; the numbers
-    in the inputs ``known`` are part of the program."""
+    """The results that a NaN among some inputs requires of candidates of ``graph``; the numbers in
+    the inputs ``known`` are part of the program."""
 
     graph: KernelGraph
     inputs: Sequence[Sampled]
@@ -205,7 +205,7 @@ class NotNumbers:
         dtype = self.graph.outputs[number].dtype
         if dtype.is_integer:
             wrong = reference != candidate
-            if dtype is not DType.I1:  # a place that is found by comparisons is any place
+            if dtype is not DType.I1:  # a place that is found by comparisons may be any place
                 wrong = wrong & ~np.isnan(self._reached[number])
             return "another whole number" if wrong.any() else ""
         numbers = np.isfinite(candidate)
@@ -216,7 +216,7 @@ class NotNumbers:
         if (known & ~numbers & self._chosen[number]).any():
             return "not a number where the reference leaves a NaN out"
         far = _FAR * np.abs(reference[known]).max(initial=0.0)
-        with np.errstate(invalid="ignore"):  # infinite ones are not compared
+        with np.errstate(invalid="ignore"):  # infinite numbers are not compared
             others = known & numbers & (np.abs(exact - candidate) > far)
             others &= np.abs(reference - candidate) > far
         if not others.any():

@@ -22,7 +22,8 @@ Flags = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 _FEWEST = 32
 """The fewest elements of a part: fewer say too little about an error."""
 _OCTAVES = 8
-"""The powers of two between the smallest and the largest of elements of about the same size."""
+"""The powers of two between the smallest and the largest of the elements that count as about the
+same size."""
 
 
 class OutputParts:
@@ -82,7 +83,7 @@ class OutputParts:
                 count, total = 0.0, 0.0
             count, total = count + known, total + every
         if len(found) > 1 and not _has_enough(count, total):
-            found.pop()  # the last ones belong to those before
+            found.pop()  # the last indices belong to the part before
         return found
 
     def _kinds(self, sizes: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -91,7 +92,7 @@ class OutputParts:
         kinds = np.where(np.isfinite(powers), np.floor(powers / _OCTAVES), np.nan)
         _, numbers, counts = np.unique(kinds, return_inverse=True, return_counts=True)
         numbers = np.asarray(numbers).reshape(sizes.shape)
-        # of too few nothing is known: they are counted with those that are zero or not known
+        # groups of too few elements are counted with those that are zero or unknown
         return np.where(counts[numbers] < _FEWEST, len(counts), numbers)
 
 

@@ -1,4 +1,4 @@
-"""Drops candidates if the time does not suffice for all."""
+"""Drops candidates if there is not enough time for all."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def off_by_a_rounding(
     inputs: Sequence[Sampled], types: Sequence[DType], fixed: frozenset[int], seed: int
 ) -> list[Sampled]:
     """Return inputs with relative changes as large as a few roundings to f32, whatever their types
-    are; integers, f64 and the ``fixed`` ones are as they were."""
+    are; integers, f64 and the ``fixed`` inputs do not change."""
     kinds = [
         DType.I32 if i in fixed or t is DType.F64 or t.is_integer else DType.F32
         for i, t in enumerate(types)

@@ -61,7 +61,7 @@ _NEIGHBOURS = (8, 24, 48)
 """The numbers of inputs near those of a situation at which an error that is too large is measured
 again."""
 _AROUND = 2e7
-"""The elements that may be computed for that, except for the first few inputs."""
+"""The most elements that are computed for that; the first few inputs do not count."""
 _NEAR = 8
 """The number of nearby inputs over which changes of the outputs are averaged."""
 
@@ -112,7 +112,7 @@ def measure_together(
         given = gate.computed([t.situation for t in tests], tests[0].sample, active)
         for test, values in zip(tests, given, strict=True):
             for number in active:
-                if not results[number].active:  # it failed in one before
+                if not results[number].active:  # it failed in an earlier situation
                     continue
                 errors = gate.errors(number, test.situation, test.sample, values)
                 results[number].errors.append(replace(errors, order=test.order))
@@ -150,7 +150,7 @@ class _Gate:
         self.rounded = with_written_casts(graphs[0], self.casts)
         self.asks = asks_of_infinity(graphs[0])
         self._usual_cost: float | None = None
-        self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # of the last sample
+        self._common: tuple[Sample, list[Mapping[Op, int]]] | None = None  # for the last sample
 
     def computed(
         self, situations: Sequence[Situation], sample: Sample, candidates: Sequence[int]
@@ -213,16 +213,16 @@ class _Gate:
     def _around(self, which: int, number: int, situation: Situation, sample: Sample) -> Errors:
         """Return the errors of a candidate's output, including those over inputs near a
         situation's. If one rounding decides about a whole row (two scores that are nearly equal,
-        before a softmax), the reference's error in one situation is a matter of luck, because its
+        before a softmax), the reference's error in one situation depends on luck, because its
         roundings may happen to cancel. A few such rows dominate the mean over many, so a row is
-        also right if its typical error (the geometric mean) is. The order in which sums are added
-        is a matter of luck as well, and no result is more certain than its inputs, so a candidate
-        may be compared with other forms of the reference."""
+        also right if its typical error (the geometric mean) is. The order of additions is also
+        arbitrary, and no result is more certain than its inputs, so a candidate may be compared
+        with other forms of the reference."""
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         found: list[list[Array]] = []
         errors = Errors(situation.name, 0.0, np.inf, False)
-        work = 2.0 * sample.work / len(self.graphs)  # of the reference and one candidate
+        work = 2.0 * sample.work / len(self.graphs)  # for the reference and one candidate
         for count in _NEIGHBOURS:
             if count * work > _AROUND and found:
                 break
@@ -247,9 +247,9 @@ class _Gate:
     def _references(
         self, sets: Sequence[Sequence[Sampled]], sample: Sample, first: int
     ) -> list[list[list[Array]]]:
-        """Return the results of the reference in float64, as it is computed, and as it might be: if
-        it has sums, with these added in another order, and with inputs that are off by a rounding.
-        ``first`` is the number of the first of the sets of inputs."""
+        """Return the results of the reference in float64, as it is computed, and as it might be
+        computed: if it has sums, with these added in another order and with inputs that are off by
+        a rounding. ``first`` is the number of the first of the sets of inputs."""
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         domains = (Yardstick, TypedFloat, *([SummedOtherwise] if has_sums(graph) else []))
@@ -278,7 +278,7 @@ class _Gate:
         )
         for number, (x, s, r, c) in enumerate(each):
             dtype = self.graphs[0].outputs[number].dtype
-            if dtype.is_integer:  # what a lookup or a call gets: nothing may be rounded
+            if dtype.is_integer:  # an operand of a lookup or a call: nothing may be rounded
                 same = self._same_integers(x, s, r, c)
                 where = f"output {number}: another whole number"
                 found = Errors(situation.name, 0.0, 0.0, same, where, certain=True, lost=not same)
@@ -297,8 +297,9 @@ class _Gate:
         return worst
 
     def _same_integers(self, x: Array, s: Array, r: Array, c: Array) -> bool:
-        """Return whether whole numbers are the reference's, or all of them those that it computes
-        without rounding (a maximum of a softmax that has rounded all scores to one number)."""
+        """Return whether whole numbers equal the reference's, or all of them equal those that it
+        computes without rounding (for example, the place of a maximum after rounding has made all
+        scores equal)."""
         others = (x, s) if self.assumed.reassociation and self.assumed.more_precision else (r,)
         return np.array_equal(r, c, equal_nan=True) or all(
             np.array_equal(y, c, equal_nan=True) for y in others
@@ -371,8 +372,8 @@ class _Gate:
         graph = self.graphs[0]
         types = [v.dtype for v in graph.inputs]
         squares = np.zeros(exact.shape)
-        # the change of one number is a matter of luck, the mean over many is not; of a softmax few
-        # rows change at all, and parts have few rows
+        # the change of one number depends on luck, the mean over many does not; few rows of a
+        # softmax change at all, and parts have few rows
         for draw in range(_NEAR):
             inputs = nearby(situation.inputs, types, (number, draw))
             near = outputs_of(graph, 0, Yardstick(), inputs, sample)[number]

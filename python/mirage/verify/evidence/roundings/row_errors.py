@@ -20,17 +20,18 @@ SMALLEST = dict.fromkeys(DType, 0.0) | {
 }
 
 NEGLIGIBLE = HALF_ULP | {DType.F32: 2.0**-18}
-"""Errors relative to the size of a row that need no comparison with those of the reference. In 16
-bits this is the largest error of rounding the row itself. In f32 it is 64 times as large, which no
-use of such numbers distinguishes: the reference may be exact by chance, and a gate
-``b + s (a - b)`` need not be as exact as ``s a + (1 - s) b`` where ``s`` is 1."""
+"""Errors relative to the size of a row that are accepted without a comparison with the reference.
+In 16 bits this is the largest error of rounding the row itself. In f32 it is 64 times as large,
+which no use of such numbers distinguishes: the reference may be exact by chance, and a gate ``b + s
+(a - b)`` need not be as exact as ``s a + (1 - s) b`` where ``s`` is 1."""
 
 _SURE, _UNSURE = 0.5, 3.0
 """The numbers of standard errors within which a row's typical error is accepted at once, and in the
 end."""
 
 _FEW = 2.0
-"""Rows whose errors are as uncertain as this (as for nine elements) are judged by columns too."""
+"""Rows whose errors are at least as uncertain as this (that of nine elements) are also judged by
+columns."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,11 @@ class Errors:
     candidate: float
     holds: bool
     where: str = ""
-    certain: bool = False  # whether the situation decides by itself: what must be finite is not
+    # whether the situation alone decides: an element that must be finite is not
+    certain: bool = False
     example: str = ""  # an element with a large error, and what it should be
     lost: bool = False  # whether `where` says what is lost, whatever the errors are
-    order: tuple[int, int] = (0, 0)  # of the situation among all
+    order: tuple[int, int] = (0, 0)  # the place of the situation among all
 
 
 def has_nan(situation: Situation) -> bool:
@@ -121,7 +123,7 @@ def _allowed(
     smallest: float,
 ) -> Array:
     """Return the errors that the rows of a candidate may have: about twice those of the
-    reference, ``own``; those of other rows count where a row's own are few."""
+    reference, ``own``; the errors of other rows count if a row has few of its own."""
     slack = _slack(floor)
     if (slack > _FEW).any():
         others = _of_other_rows(x, error, known, smallest)
@@ -172,7 +174,8 @@ def _example(exact: Array, reference: Array, candidate: Array, errors: Array) ->
 
 def _of_other_rows(x: Array, errors: Array, known: Array, least: float) -> Array:
     """Return the errors that rows would have with those of their columns in all rows, each relative
-    to the size of its row: a single element's error may be 0 by chance, that of its column is not.
+    to the size of its row: the error of a single element may be 0 by chance, but not that of its
+    column.
     """
     count = _count(known, 1)
     sizes = np.maximum(_rms(x, count, 1), least)

@@ -82,7 +82,7 @@ ROWS: tuple[Kind, ...] = (
 
 BOTH_SIGNS = ("mean 300", "mean -1000")
 """Two kinds of rows whose scores are all far above zero or all far below it: these are tried first
-where all rows are alike."""
+if all rows are of one kind."""
 
 ABOUT_A_MEAN = tuple(
     kind
@@ -90,7 +90,7 @@ ABOUT_A_MEAN = tuple(
     if kind[0]
     in (*BOTH_SIGNS, "mean -3", "mean -8", "mean -16", "mean 30, std 0.1", "all about -1e4")
 )
-"""Rows whose deviation is no larger than what a few roundings to 16 bits move them by."""
+"""Rows whose deviation is no larger than the change that a few roundings to 16 bits cause."""
 
 MASKS: tuple[Kind, ...] = (
     ("first half masked by -inf", _masked(-np.inf, 0.5)),

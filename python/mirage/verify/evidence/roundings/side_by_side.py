@@ -35,8 +35,8 @@ programs), and the most elements of inputs: 64 MB each, if all of them are kept 
 set may have more."""
 
 _MOST = 8
-"""The most sets that are evaluated at once. More hardly saves time, and the end of the time must be
-noticed early."""
+"""The most sets that are evaluated at once. More sets would hardly save time, and the end of the
+time must be noticed early."""
 _LARGE = 50_000
 """Elements of an input from which on a copy takes longer than starting another evaluation."""
 
@@ -117,5 +117,5 @@ def outputs_of_each(
         return run(sets[0], shared, 1)
     try:
         return run(stacked(sets), shared, len(sets))
-    except EvaluationError:  # of one of them: what it is, and of which, is seen one by one
+    except EvaluationError:  # one of them failed: evaluate one by one to find which, and how
         return [run(inputs, None, 1)[0] for inputs in sets]

@@ -174,8 +174,8 @@ class Situations:
         first = replace(first, ordinary=draw.scales == ones and not fixed)
         yield first if self._mine() else None
         # Scores are mostly products of two inputs, so the square root of the factor brings them to
-        # 1e4. Without exponentials: sums of squares of f16 numbers leave f16 long before the
-        # numbers.
+        # 1e4. If there are no exponentials: sums of squares of f16 numbers leave the range of f16
+        # long before the numbers do.
         exponent = _exponent(self.graphs[0], first, self.sample)
         large = min(float(np.sqrt(_SCORE / exponent)), 256.0) if exponent > 0.0 else _LARGE
         if first.ordinary:

@@ -32,7 +32,7 @@ from mirage.verify.evidence.roundings.kinds_of_situations import single_scale, z
 from mirage.verify.evidence.samples.floats import outputs_of
 
 _FLOOR = -1e20
-"""Numbers below this in a maximum are there for rows that are masked entirely."""
+"""Numbers below this in a maximum serve rows that are masked entirely."""
 _MOST_INPUTS = 16
 _LARGE = 32.0
 _LARGEST = 2.0**17
@@ -157,8 +157,9 @@ class _Exponentials:
     """The exponentials of a program, and the values that are subtracted from their arguments."""
 
     def __init__(self, graph: KernelGraph) -> None:
-        self._same: dict[Value, Value] = {}  # what a value has the elements of, or the largest
-        self._rounded: dict[Value, Value] = {}  # the same, but for digits
+        # the value whose elements, or whose largest element, a value has
+        self._same: dict[Value, Value] = {}
+        self._rounded: dict[Value, Value] = {}  # the same, except for digits
         self._made: dict[Value, Op] = {}
         self._read(graph)
         exps = (op for op in all_ops(graph.ops) if op.function is UnaryFn.EXP)

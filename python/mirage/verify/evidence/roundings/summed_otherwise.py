@@ -3,8 +3,8 @@
 Two passes over a row give its variance to the last digit, whatever its mean is: the same mean is
 subtracted from all elements, and its error is the same for all of them. A kernel that joins the
 moments of parts of a row subtracts a mean of each part, each with its own rounding; a product with
-ones adds a row one element after the other. Both are sums in another order, about which a program
-says nothing. So if a candidate's errors are too large relative to those of the actual reference,
+ones adds a row one element after the other. Both are sums in another order, which a program does
+not specify. So if a candidate's errors are too large relative to those of the actual reference,
 they are compared with those of a possible reference: its sums are added one after the other, and a
 sum that is used for several elements is off by a separate rounding at each of them.
 """

@@ -72,7 +72,7 @@ def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
             results = tuple(v for v in op.results if v in depending and not v.dtype.is_integer)
             if results and not _has_numbers(replace(graph, outputs=results), held):
                 return op
-    except (UnknownOp, EvaluationError):  # calls, of which nothing is known; results left open
+    except (UnknownOp, EvaluationError):  # calls, about which nothing is known; results left open
         return None
     return None
 
@@ -132,8 +132,8 @@ def _inputs(
     *,
     within: bool = False,
 ) -> list[Sampled]:
-    """Draw inputs; integers ``within`` what they name, as a mean over many rows is a number only if
-    no row is beyond."""
+    """Draw inputs. Integers ``within`` bounds always name something: a mean over many rows is a
+    number only if no row is out of range."""
     extents, rows = compared_with(graph), inside(graph) if within else looked_up(graph)
     inputs: list[Sampled] = []
     for i, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):

@@ -52,7 +52,7 @@ class Difference:
     element: tuple[int, ...]
     expected: float
     actual: float
-    scale: float  # of the inputs' standard normal distribution
+    scale: float  # the scale of the inputs' normal distribution
 
     @property
     def numbers(self) -> bool:
@@ -70,7 +70,7 @@ def draw_inputs(
     within: bool = False,
 ) -> list[Sampled]:
     """Draw normal inputs in float64, moved to ``where`` a program is defined and rounded to their
-    element types; integers ``within`` what they name."""
+    element types; ``within`` bounds integers so that they name something."""
     result: list[Sampled] = []
     extents, rows = compared_with(graph), inside(graph) if within else looked_up(graph)
     for number, (v, region) in enumerate(zip(graph.inputs, sample.inputs, strict=True)):
@@ -107,9 +107,10 @@ def compare_floats(
     """Return the difference in float64, or None, for each magnitude of inputs that could be tried.
 
     Graphs are free of composites, and the reference is in its stable form. The difference is one
-    between numbers unless there is none: then ``actual`` is not finite, or ``expected`` is infinite
-    by a mask of the reference. Inputs are drawn where the reference is defined, and also from
-    all numbers if some elements of its outputs are defined there.
+    between numbers if there is such a difference; otherwise ``actual`` is not finite, or
+    ``expected`` is infinite because of a mask of the reference. Inputs are drawn where the
+    reference is defined, and also from all numbers if some elements of its outputs are defined
+    there.
     """
     results: list[Difference | None] = []
     masks = has_infinite_terms(graphs[0])
@@ -141,8 +142,8 @@ def _defined(x: Array, infinite: bool) -> Array:
 
 
 def _ways(graph: KernelGraph, domain: Where) -> Iterator[tuple[Where, bool]]:
-    """Yield the ways to draw inputs: where floats are, and whether integers are within what they
-    name. The latter is only for programs that are defined nowhere otherwise."""
+    """Yield the ways to draw inputs: where floats are, and whether integers always name something.
+    The latter is only for programs that are defined nowhere otherwise."""
     for where in (domain, EVERYWHERE) if domain.parts else (EVERYWHERE,):
         yield where, False
     if any(v.dtype.is_integer for v in graph.inputs):

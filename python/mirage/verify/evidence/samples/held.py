@@ -14,8 +14,8 @@ from mirage.verify.evidence.samples.floats import Difference, compare_several, d
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 _SCALES = (1.0, 0.05)
-_PARTS = 3  # of the outputs that are looked at
-_AT_MOST = 32.0  # times the work of a test that a single element may need
+_PARTS = 3  # elements of the outputs that are examined
+_AT_MOST = 32.0  # how many times the work of a test a single element may need
 
 
 def held_difference(
@@ -54,7 +54,7 @@ def held_differences(
     for _ in range(_PARTS):
         sample = choose_sample(graphs, 4.0 * all_work, rng)
         if sample.work > _AT_MOST * all_work:
-            if len(candidates) > 1:  # one alone may be too large
+            if len(candidates) > 1:  # a single candidate may be too large
                 each = ((reference, c) for c in candidates)
                 return [held_difference(p, contents, work, seed, within=within) for p in each]
             break

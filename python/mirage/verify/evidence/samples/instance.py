@@ -21,9 +21,9 @@ from mirage.verify.compression.readings import readings
 from mirage.verify.compression.small_program import Cells, compress, joined
 from mirage.verify.evidence.samples.sampled_outputs import Sample, Sampler
 
-_PATIENCE = 8.0  # times the work, if there is no cheaper way
+_PATIENCE = 8.0  # how many times the work is allowed if there is no cheaper way
 _CELLS = (64, 32, 16, 8, 4)
-_FAR = 16.0  # times the limit: half as many cells will not do either
+_FAR = 16.0  # how many times the limit: half as many cells would not be enough either
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _small_enough(
             hopeless = False
             continue
         cells = Cells.even(reading.structure, count)
-        # two of the programs alone may be too large
+        # even two of the programs may be too large
         last = [compress(g, cells) for g in reading.graphs[-2:]]
         two = joined(last)[0]
         samples = Sampler(two[0].outputs, np.random.default_rng(0)).least_work(two)

@@ -31,7 +31,7 @@ _SMALL = 8
 
 
 _OF_A_TYPE = 1 << 31
-"""No number in a program is expected to be as large as that."""
+"""No number in a program is expected to be this large."""
 
 
 def compared_with(graph: KernelGraph) -> Mapping[Value, int]:
@@ -74,9 +74,9 @@ def looked_up(graph: KernelGraph) -> Mapping[Value, int]:
 
 
 def inside(graph: KernelGraph) -> Mapping[Value, int]:
-    """Return, for each integer input, a count below which it names something: row numbers a row,
-    and numbers that are compared with others (targets with classes) one of these. Those that are
-    compared with nothing may be truth values."""
+    """Return, for each integer input, a bound below which its numbers name something: row numbers
+    name a row, and numbers that are compared with others (targets with classes) name one of those.
+    Numbers that are not compared may be truth values."""
     extents = compared_with(graph)
     integers = (v for v in graph.inputs if v.dtype.is_integer)
     named = {v: max(extents[v] - 1, 1) if v in extents else 2 for v in integers}

@@ -1,4 +1,4 @@
-"""The programs as they are, run over a finite field: with their masks, tails, maps, constants and
+"""The unchanged programs, run over a finite field: with their masks, tails, maps, constants and
 sizes."""
 
 from __future__ import annotations

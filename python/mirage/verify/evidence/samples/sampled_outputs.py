@@ -40,7 +40,7 @@ _FEWEST = 64  # output elements: fewer say too little about rounding errors
 _FLOPS_PER_ELEMENT = 25  # multiply-adds of a matmul that take as long as one element of another op
 
 _FAR_MORE = 2.0
-"""Samples that are still that many times above the budget touch as few tiles as possible."""
+"""Samples that are still above the budget by this factor touch as few tiles as possible."""
 _OPS_OF_A_CUMULATION = 4  # elementwise ops that take as long as a cumulation
 
 
@@ -85,7 +85,7 @@ class Sampler:
         # inputs.
         self._order = {n: _Indices(n, rng) for n in self.counts}
         self._left: dict[int, dict[int, float]] = {}
-        """The share of the work that was left when a size was divided by a step, by step."""
+        """The share of the work that remained when a size was divided by a step, by step."""
 
     def least_work(self, graphs: Sequence[KernelGraph]) -> float:
         """Return the work for a single element; no sample needs less."""
@@ -112,7 +112,8 @@ class Sampler:
         return replace(sample, fixed=fixed or {})
 
     def _in_fewer_runs(self, graphs: Sequence[KernelGraph], sample: Sample) -> Sample:
-        """Return a sample of as many indices that touches fewer tiles, if there is one."""
+        """Return a sample with the same number of indices that touches fewer tiles, if there is
+        one."""
         for indices in self._order.values():
             indices.in_one_run = True
             smaller = _sample(graphs, self.counts, self._order)
@@ -123,7 +124,7 @@ class Sampler:
     def _smaller(
         self, graphs: Sequence[KernelGraph], sample: Sample, step: int
     ) -> tuple[Sample, dict[int, int]] | None:
-        """Return the cheapest sample with one size divided by ``step``. What a size saves hardly
+        """Return the cheapest sample with one size divided by ``step``. The saving of a size hardly
         grows as samples become smaller, so sizes that saved less before than the best one does now
         are not tried again."""
         best: tuple[Sample, dict[int, int]] | None = None
@@ -158,7 +159,7 @@ def choose_sample(
 
 class _Indices:
     """Nested samples of ``range(n)``: a quarter at each end, and the rest in a run in between; or,
-    ``in_one_run``, the last ones, where tails of tiles are."""
+    if ``in_one_run``, the last indices, where tails of tiles are."""
 
     def __init__(self, n: int, rng: np.random.Generator) -> None:
         self.n = n
@@ -197,7 +198,7 @@ def _sample(
             part = d.regions.get(g.inputs[i])
             if part is not None:
                 region = part if region is None else union(region, part, v.shape)
-        # An input that nothing reads still exists; one element of it is as good as all.
+        # An input that nothing reads still exists; one element of it is enough.
         inputs.append(tuple(np.arange(1) for _ in v.shape) if region is None else region)
     computed = sum(
         prod(region_shape(r, v.shape)) for r, v in zip(outputs, graphs[0].outputs, strict=True)

@@ -81,7 +81,7 @@ _KNOWN: WeakKeyDictionary[KernelGraph, Where] = WeakKeyDictionary()
 
 
 def where_defined(graph: KernelGraph) -> Where:
-    """Find where ``graph`` (free of composites) is defined, as far as trials show."""
+    """Find where ``graph`` (free of composites) is defined, according to trials."""
     found = _KNOWN.get(graph)
     if found is None:
         found = _KNOWN[graph] = _looked_for(graph)
@@ -135,7 +135,7 @@ class _Choice:
             part = max(Part, key=lambda p: tried[p])
             if tried[part] > best:
                 parts, best = {**parts, i: part}, tried[part]
-        for i in self.floats:  # then the weakest that does as well
+        for i in self.floats:  # then the weakest restriction that is as good
             for part in Part:
                 if part is parts[i] or self.numbers({**parts, i: part})[0] >= best:
                     parts = {**parts, i: part}

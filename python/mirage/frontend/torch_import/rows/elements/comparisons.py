@@ -104,7 +104,7 @@ def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Val
             if number is None:
                 keep = BinaryFn.AND if dtype is DType.I1 else BinaryFn.KEEP
                 return b.binary(keep, condition, b.typed(x, dtype))
-            # one number in a shape of its own: where it is chosen, in the common shape
+            # a number with its own shape: broadcast where it is chosen
             part = _part(b, condition, number, dtype)
             shape = broadcast_shapes(condition.shape, x.shape)
             return b.spread(b.constant(0, dtype) if part is None else part, shape)

@@ -29,7 +29,7 @@ _LOGIC = {
     BinaryFn.MAX: BinaryFn.OR,
     BinaryFn.MIN: BinaryFn.AND,
 }
-"""The logical functions that arithmetic with truth values stands for."""
+"""The logical functions that arithmetic on truth values means."""
 
 
 def _combine(fn: BinaryFn) -> Row:
@@ -92,7 +92,7 @@ def _exp2(b: Lowering, c: Call) -> Value:
 
 
 def _log1p(b: Lowering, c: Call) -> Value:
-    """In f32 at least, of integers too."""
+    """Computed in f32 at least, also for integers."""
     return b.typed(b.unary(UnaryFn.LOG1P, wide(b, c.value(0))), c.result.dtype)
 
 

@@ -84,9 +84,9 @@ def _negative(b: Lowering, x: Operand) -> Value | bool:
 
 
 def _remaining(b: Lowering, x: Operand, y: Operand) -> tuple[Value, Value]:
-    """Return what remains of integers if their quotient is rounded down, and where this quotient is
-    less than the one rounded towards zero: where something remains and the signs differ. (Absolute
-    values would not do: the least integer has none.)"""
+    """Return the remainder of integers if their quotient is rounded down, and where this quotient
+    is less than the one rounded towards zero: where the remainder is not zero and the signs differ.
+    (Absolute values would not do: the least integer has none.)"""
     rest = b.combine(BinaryFn.REMAINDER, x, y)
     is_divided = b.combine(BinaryFn.NE, rest, 0)
     first, second = _negative(b, x), _negative(b, y)
@@ -187,4 +187,4 @@ ROUNDING: dict[str, Row] = {
     "aten.bitwise_right_shift.Tensor_Scalar": _shift(left=False),
     "aten.bitwise_and.Scalar": _low_bits,
 }
-"""Torch ops that round, and divide with a rest."""
+"""Torch ops that round, and divide with a remainder."""

@@ -1,8 +1,6 @@
-"""Rows of functions of sign bits, which distinguish zeros.
-
-A real number has no sign of zero: what computes a zero in another way may give the other one. So
-the sign bit of a float is read only from memory, where nothing changes it, and of a number. Others
-stay with PyTorch.
+"""Rows of functions of sign bits, which distinguish the two zeros. The zero of the real numbers has
+no sign, so another way to compute a zero may give the other one. Therefore the sign bit of a float
+is read only from memory, where nothing changes it, or from a number. Other calls stay with PyTorch.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def _function(made: Row) -> Row:
     def row(b: Lowering, c: Call) -> Value:
         values = [wide(b, x) if isinstance(x, Value) else x for x in c.args]
         dtypes = {x.dtype for x in values if isinstance(x, Value)}
-        if len(dtypes) > 1:  # as PyTorch has both in the wider one
+        if len(dtypes) > 1:  # PyTorch computes both in the wider type
             values = [b.typed(x, DType.F64) if isinstance(x, Value) else x for x in values]
         y = made(b, Call(c.op, tuple(values), c.results, c.used))
         assert isinstance(y, Value)
@@ -113,7 +113,8 @@ def _arc_tangent(b: Lowering, c: Call) -> Value:
     x = c.value(0)
     size = b.combine(BinaryFn.MIN, b.unary(UnaryFn.ABS, x), _largest(x))
     least = b.combine(BinaryFn.MAX, b.unary(UnaryFn.SQUARE, size), 1.0)
-    angle = _small_angle(b, b.binary(BinaryFn.DIV, size, least))  # of size, or of 1 / size
+    # the arc tangent of size, or of 1 / size
+    angle = _small_angle(b, b.binary(BinaryFn.DIV, size, least))
     other = b.combine(BinaryFn.SUB, math.pi / 2, angle)
     angle = choose(b, b.combine(BinaryFn.LE, size, 1.0), angle, other, x.dtype)
     return b.binary(BinaryFn.MUL, sign_of(b, x), angle)
@@ -257,8 +258,8 @@ def _x_log_y(b: Lowering, c: Call) -> Value:
 
 def _log_of_sum(factor: float) -> Row:
     """``op(x, y)``: the logarithm of the sum of two exponentials of ``factor`` times ``x`` and
-    ``y``, divided by the factor. It is the larger operand plus what the other one adds to it. The
-    difference of equal operands is zero, also if these are infinite."""
+    ``y``, divided by the factor. It is the larger operand plus the contribution of the other one.
+    The difference of equal operands is zero, also if these are infinite."""
 
     def row(b: Lowering, c: Call) -> Value:
         xs = [c.value(i) for i in (0, 1)]

@@ -77,8 +77,7 @@ def along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
 
 
 def turned_around(b: Lowering, x: Value, dims: Iterable[int]) -> Value:
-    """Return ``x`` with the last element first along ``dims``; what is turned twice is as it
-    was."""
+    """Return ``x`` with the last element first along ``dims``; flipping twice has no effect."""
     source, turned = b.turned.get(x, (x, frozenset[int]()))
     left = turned.symmetric_difference(d for d in dims if x.shape[d] > 1)
     y = source

@@ -1,7 +1,7 @@
 """Lookups by indices that are known when a program is imported, as joins of slices.
 
-A tensor padded with what is inside of it (reflected, repeated, or from the other end) is made of a
-few slices, which are addresses of loads. A lookup along an inner dimension would need the tensor in
+A tensor padded with its own elements (reflected, repeated, or from the other end) consists of a few
+slices, which are addresses of loads. A lookup along an inner dimension would need the tensor in
 another order in memory.
 """
 
@@ -16,7 +16,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import Value
 
 MOST_PIECES = 8
-"""The most slices that are joined: each is stored by itself."""
+"""The most slices that are joined: each is stored separately."""
 
 
 def joined(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
@@ -43,8 +43,8 @@ def _part(b: Lowering, x: Value, dim: int, start: int, length: int, step: int) -
 
 def pieces(numbers: Array) -> Iterator[tuple[int, int, int]]:
     """Yield the first number, the length and the step of runs of equal or consecutive numbers. The
-    last one of equal numbers begins the consecutive ones after it, so that what is repeated at the
-    ends of a tensor stands beside all of it."""
+    last of several equal numbers begins the run of consecutive numbers after it, so that the whole
+    tensor is one run between the repetitions at its ends."""
     start = 0
     while start < numbers.size:
         rest = np.diff(numbers[start:])

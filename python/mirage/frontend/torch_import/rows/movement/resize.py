@@ -57,7 +57,7 @@ def _bilinear(b: Lowering, c: Call) -> Value:
     sizes = zip(x.shape[-2:], c.result.shape[-2:], _scales(c, 3), strict=True)
     for dim, (old, new, scale) in zip((-2, -1), sizes, strict=True):
         if old == new and (corners or scale == 1):
-            continue  # each is its own
+            continue  # each pixel is itself
         hats = _hats(b, old, new, scale, corners, y.dtype)
         y = b.matmul(hats, y) if dim == -2 else b.matmul(y, b.swapped(hats, 0, 1))
     return b.typed(y, x.dtype)

@@ -15,8 +15,8 @@ from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Value
 
 _LITTLE = 1 << 25
-"""The bytes of a result from which on it takes longer to write and read it than to launch kernels
-that make one index of several."""
+"""The bytes of a result for which writing and reading it takes longer than launching the kernels
+that combine several indices into one."""
 
 
 def places_from_the_end(b: Lowering, index: Value, size: int) -> Value:
@@ -68,7 +68,8 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
             place = b.binary(BinaryFn.ADD, place, index)
         else:
             place = index
-        test = inside_of(b, index, size) if len(sizes) > 1 else None  # one alone is what it is
+        # a single index does not change
+        test = inside_of(b, index, size) if len(sizes) > 1 else None
         if test is not None:
             inside = test if inside is None else b.binary(BinaryFn.AND, inside, test)
     assert place is not None
@@ -78,7 +79,7 @@ def linear(b: Lowering, indices: Sequence[Value], sizes: Sequence[int]) -> Value
 def picked_rows(
     b: Lowering, x: Value, entries: Sequence[tuple[int, Value]], *, from_end: bool = True
 ) -> Value:
-    """Return what index tensors select, as elements of ``x``; negative indices may count
+    """Return the elements of ``x`` that index tensors select; negative indices may count
     ``from_end``."""
     dims = [d for d, _ in entries]
     common: tuple[int, ...] = ()

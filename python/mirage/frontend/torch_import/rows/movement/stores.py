@@ -57,7 +57,7 @@ def _scatter(b: Lowering, c: Call) -> Value:
     if not index.type.size:
         return x
     for d in range(rank):
-        if d != dim and index.shape[d] != x.shape[d]:  # of a part of the lines
+        if d != dim and index.shape[d] != x.shape[d]:  # only some of the lines
             part, rest = (
                 b.cut(x, d, *bounds)
                 for bounds in ((0, index.shape[d]), (index.shape[d], x.shape[d] - index.shape[d]))
@@ -101,7 +101,7 @@ def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
     if not count:
         return x
     column = (size, *(1 for _ in x.shape[dim + 1 :]))
-    if count == 1:  # one part: it is the one that is stored, wherever it is
+    if count == 1:  # a single part: it is the one that is stored at every place
         place = b.reshape(b.typed(iota(b, (size,), 0), index.dtype), column)
         one = b.reshape(index, (1,) * len(column))
         return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
@@ -159,8 +159,8 @@ def index_put(b: Lowering, c: Call) -> Value:
 def _at_places(
     b: Lowering, x: Value, indices: Mapping[int, Value], common: tuple[int, ...], values: Value
 ) -> Value:
-    """Return ``x`` with ``values``, which have the dimensions of the indices first, where the
-    indices say: at places among all elements of the dimensions that are indexed."""
+    """Return ``x`` with ``values``, whose first dimensions are those of the indices, at the places
+    that the indices name among all elements of the indexed dimensions."""
     rest = [d for d in range(len(x.shape)) if d not in indices]
     sizes, others = [x.shape[d] for d in indices], [x.shape[d] for d in rest]
     count = math.prod(common)
@@ -175,8 +175,8 @@ def _at_places(
 def _one_of_each(
     b: Lowering, x: Value, indices: Mapping[int, Value], common: tuple[int, ...], values: Value
 ) -> Value | None:
-    """Return the same if one element of each line is stored: if all indices but one count all lines
-    along a dimension each (``x[arange(b), :, pos] = values``)."""
+    """Return the result of a store of one element in each line: all indices but one count all lines
+    along a dimension each (``x[arange(b), :, pos] = values``). None for other stores."""
     counted = {_counts(b, i, x.shape[d], len(common)): d for d, i in indices.items()}
     counted.pop(None, None)
     others = [d for d in indices if d not in counted.values()]
@@ -199,7 +199,7 @@ def _one_of_each(
 
 def _counts(b: Lowering, index: Value, size: int, rank: int) -> int | None:
     """Return the dimension, of the ``rank`` dimensions of all indices, along which an index counts
-    the ``size`` elements of a dimension; None if it is another index."""
+    the ``size`` elements of a dimension; None for other indices."""
     made = {v: op for op in b.ops for v in op.results}
     wide = [d for d, n in enumerate(index.shape) if n > 1]
     op = made.get(index)

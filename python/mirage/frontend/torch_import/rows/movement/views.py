@@ -12,7 +12,7 @@ from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import TensorType, Value
 
 MOST_WINDOWED = 64
-"""The most elements of a window that does not become a reshape: each takes a slice."""
+"""The most elements of a window that does not become a reshape: each requires a slice."""
 
 
 def _reshape(b: Lowering, c: Call) -> Value:
@@ -185,7 +185,7 @@ def _roll(b: Lowering, c: Call) -> Value:
     if not x.type.size:
         return x
     y = x if dims else b.reshaped(x, (x.type.size,))
-    for shift, dim in zip(shifts, dims or (0,), strict=True):  # the same one twice, too
+    for shift, dim in zip(shifts, dims or (0,), strict=True):  # also the same dimension twice
         size = y.shape[dim]
         if first := shift % size:
             parts = b.cut(y, dim, size - first, first), b.cut(y, dim, 0, size - first)

@@ -1,8 +1,8 @@
-"""Convolutions of each channel by itself (depthwise ones), as sums of shifted products.
+"""Convolutions that treat each channel separately (depthwise ones), as sums of shifted products.
 
-An output depends on few elements, so a kernel computes it together with what follows. What it reads
-is looked up by its place, which is a function of the output's; places outside count as zero.
-Channels come last, so that each row of the table of places has all channels of one.
+An output depends on few elements, so a kernel computes it together with what follows. Its operands
+are looked up by their places, which are functions of the output's place; places outside count as
+zero. Channels come last, so that each row of the table of places has all channels of one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def channelwise(b: Lowering, x: Value, weight: Value, dims: Sequence[Steps]) -> 
 
 def _reordered(b: Lowering, x: Value, order: tuple[int, ...]) -> Value | None:
     """Return ``x`` with its dimensions in another order, if it is a view of a tensor that has this
-    order, or of one that kernels compute, which can write it so."""
+    order, or of one that kernels compute, which can write it in this order."""
     if order == tuple(range(len(order))):
         return x
     op = _definition(b, x)
@@ -90,8 +90,8 @@ def _computed(b: Lowering, op: Op, order: tuple[int, ...]) -> Value | None:
 
 
 def _rows(b: Lowering, x: Value) -> Value:
-    """Return ``x`` as one row of channels after the other. Those of a slice of channels are slices
-    of rows, which are not copied."""
+    """Return ``x`` as consecutive rows of channels. The rows of a slice of channels are slices of
+    rows, which are not copied."""
     op = _definition(b, x)
     if op is not None and op.cut_at is not None:
         (source,) = op.operands

@@ -1,11 +1,11 @@
 """Rows of convolutions.
 
 If no two patches overlap, a convolution is one product of the weights with the patches. If each
-channel has a small kernel for itself, it is a sum of elementwise products
-(:mod:`~mirage.frontend.torch_import.rows.products.channelwise`). Otherwise
-it is a sum of products with shifted views of the input, one for each place of the kernel. A kernel
-that reads the input so many times is slower than the library, so that form is only for programs in
-which no call of PyTorch may remain.
+channel has its own small kernel, it is a sum of elementwise products
+(:mod:`~mirage.frontend.torch_import.rows.products.channelwise`). Otherwise it is a sum of products
+with shifted views of the input, one for each place of the kernel. A kernel that reads the input so
+many times is slower than the library, so that form is only for programs in which no call of PyTorch
+may remain.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import Value
 
 _FEW_PLACES = 9
-"""The most places of a kernel that each channel has for itself; with more, the library is
-faster."""
+"""The most places of a kernel that belongs to one channel; with more, the library is faster."""
 _MOST_PLACES = 64
 """The most places of a kernel whose products are added."""
 

@@ -39,12 +39,12 @@ def _grouped_product(b: Lowering, c: Call) -> Value:
         return grouped_product(b, x, weights, ends, lambda w, owner: _looked_up(b, w, owner))
     line = iota(b, (rows,), 0, ends.dtype)
     passed = b.binary(BinaryFn.LE, b.reshape(ends, (experts, 1)), line)
-    own = b.reduced(ReduceFn.SUM, b.typed(passed, DType.F32), (0,), False)  # E behind the last end
+    own = b.reduced(ReduceFn.SUM, b.typed(passed, DType.F32), (0,), False)  # E after the last end
     return (_by_row if rows < experts else _own_of_all)(b, x, weights, own)
 
 
 def most_separate(experts: int) -> int:
-    """Return the number of rows up to which each row is multiplied by itself, wherever it is."""
+    """Return the number of rows up to which each row is multiplied separately, at any place."""
     return max(MOST_ROWS, experts - 1)
 
 
@@ -66,8 +66,8 @@ def _by_row(b: Lowering, x: Value, weights: Value, own: Value) -> Value:
 
 def _looked_up_product(b: Lowering, x: Value, weights: Value, some: Value, own: Value) -> Value:
     """Multiply each row with the weights that ``some`` names; a row without an ``own`` expert is
-    zero. What is kept of each row also keeps rows apart: weights that are looked up row by row
-    cannot be read as one matrix of all rows' columns."""
+    zero. This choice also separates the rows: weights that are looked up row by row cannot be read
+    as one matrix of the columns of all rows."""
     rows, experts = x.shape[0], weights.shape[0]
     product = b.matmul(b.reshape(x, (rows, 1, x.shape[1])), _looked_up(b, weights, some))
     y = b.reshape(product, (rows, weights.shape[2]))

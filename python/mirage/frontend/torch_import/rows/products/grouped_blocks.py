@@ -1,10 +1,10 @@
 """Products of many rows with the weights of their experts, in blocks of one expert each.
 
-The rows of a group are laid into blocks of equally many rows; what is left over of a group's last
-block is some row again, whose product nobody reads. Each block is then multiplied with the weights
-that the number of its expert names, and the result's rows are looked up where they lie in the
-blocks. What is computed element by element of a result, and multiplied again in the same groups,
-stays in blocks.
+The rows of a group are laid into blocks with the same number of rows; the rest of a group's last
+block repeats some row, whose product nothing reads. Each block is then multiplied with the weights
+of its expert, and the result's rows are looked up at their places in the blocks. Results on which
+only elementwise ops are computed, before they are multiplied again in the same groups, stay in
+blocks.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from mirage.semantics.ugraph import Elementwise
 
 LARGE_BLOCK, SMALL_BLOCK = 128, 64
 ROWS_OF_LARGE = 2
-"""The rows of a group, in large blocks on average, from which on little of these is left over."""
+"""The average number of rows of a group for which large blocks are mostly filled."""
 
 
 Look: TypeAlias = "Callable[[Value, Value], Value]"
 
 
 def grouped_product(b: Lowering, x: Value, weights: Value, ends: Value, looked_up: Look) -> Value:
-    """Return the products of rows with the weights of the groups that end at ``ends``; rows behind
+    """Return the products of rows with the weights of the groups that end at ``ends``; rows after
     the last end are zero. ``looked_up(table, index)`` gives the weights of blocks."""
     rows, experts = x.shape[0], weights.shape[0]
     key = ends, rows, experts
@@ -97,7 +97,7 @@ def _limited(b: Lowering, numbers: Value, size: int) -> Value:
 
 
 def _laid(b: Lowering, x: Value, layout: Layout, made: Mapping[Value, Op]) -> Value:
-    """Lay rows into blocks. Of rows that are looked up, the indices are."""
+    """Lay rows into blocks. For rows that are looked up, the indices are laid into blocks."""
     op = made.get(x)
     index = None if op is None else index_of(op)
     if op is not None and op.names_rows is not None and index is not None and len(index.shape) == 1:

@@ -167,7 +167,7 @@ def _index_put(b: Lowering, c: Call) -> Value:
 
 
 def _put(b: Lowering, c: Call) -> Value:
-    """``op(x, index, values, accumulate)``: the same in the tensor as one line."""
+    """``op(x, index, values, accumulate)``: the same, with the tensor as one line."""
     x, index, values = (c.value(i) for i in range(3))
     line, at, stored = (b.reshaped(v, (v.type.size,)) for v in (x, index, values))
     inner = Call(c.op, (line, [at], stored, c.arg(3, False)), (line.type,), c.used)

@@ -116,4 +116,4 @@ NORMS: dict[str, Row] = {
     "aten.native_layer_norm": _layer_norm,
     "aten.native_group_norm": _group_norm,
 }
-"""Torch ops that sum over dimensions, and those that normalise by such sums."""
+"""Torch ops that sum over dimensions, or normalise by such sums."""

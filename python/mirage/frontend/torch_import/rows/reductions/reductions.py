@@ -171,7 +171,7 @@ def first_extreme(b: Lowering, x: Value, dim: int, least: bool) -> Value:
     left = b.reshape(left, (size, *(1 for _ in x.shape[dim + 1 :])))
     large = x.dtype.is_integer and max(map(abs, b.range_of(x))) > MAX_POSITIONS
     if size <= MAX_POSITIONS and not large:
-        left = b.typed(left, DType.F32)  # as kernels hold it
+        left = b.typed(left, DType.F32)  # in the type in which kernels hold it
     most = b.reduce(ReduceFn.MAX, b.binary(BinaryFn.KEEP, found, left), (dim,))
     return b.typed(b.combine(BinaryFn.SUB, size - 1, most), DType.I64)
 

@@ -28,7 +28,7 @@ LONGEST, BLOCK = 4096, 128
 """The most elements of a row that one block scans, and the least number of elements of the blocks
 of a longer row; the largest number that divides the size is chosen."""
 COLUMNS = 4
-"""The number by which blocks are shorter if neighbours in memory belong to different rows: tiles of
+"""The factor by which blocks are shorter if neighbours in memory belong to different rows: tiles of
 several rows are read and written in whole sectors."""
 
 
@@ -38,7 +38,7 @@ _REDUCED = {CumulateFn.SUM: ReduceFn.SUM, CumulateFn.MAX: ReduceFn.MAX}
 
 @dataclass(frozen=True)
 class Way:
-    """How the elements of a row are taken: with this function, from the last to the first if
+    """How the elements of a row are scanned: with this function, from the last to the first if
     ``reversed``, and without the element itself if ``exclusive``."""
 
     fn: CumulateFn
@@ -48,8 +48,8 @@ class Way:
 
 def _running_sum(b: Lowering, c: Call) -> Value:
     """``op(x, dim, dtype)``. Sums of whole numbers that f32 represents, such as counts of tokens,
-    are computed in f32; those of other integers are one op. What is turned around is summed from
-    the other end."""
+    are computed in f32; those of other integers are one op. A flipped tensor is summed from the
+    other end."""
     x, dtype = c.value(0), c.result.dtype
     if not x.shape:
         return b.typed(x, dtype)
@@ -99,8 +99,8 @@ def _in_blocks(b: Lowering, way: Way, x: Value, dim: int) -> Value:
 
 
 def _total(b: Lowering, way: Way, x: Value, so_far: Value, dim: int) -> Value:
-    """Return what all elements along ``dim`` give. There is no reduction by products: all is so far
-    at the last element."""
+    """Return the reduction of all elements along ``dim``. There is no reduction by products: it is
+    the last of the running products."""
     if way.fn in _REDUCED:
         return b.reduced(_REDUCED[way.fn], x, (dim,), True)
     at = 0 if way.reversed else x.shape[dim] - 1
@@ -115,8 +115,8 @@ def _as_blocks(b: Lowering, x: Value, dim: int, length: int) -> Value:
 
 
 def _in_two(b: Lowering, way: Way, x: Value, dim: int, at: int, length: int) -> Value:
-    """Scan a dimension in two parts, of which the first one consists of blocks of ``length``: what
-    comes before the later part is all of the other one."""
+    """Scan a dimension in two parts, the first of which consists of blocks of ``length``: the
+    second part continues from the total of the first."""
     head, tail = b.cut(x, dim, 0, at), b.cut(x, dim, at, x.shape[dim] - at)
     first, last = (_in_blocks(b, way, part, dim) for part in (head, tail))
     if way.reversed:
@@ -153,7 +153,7 @@ def _running_extreme(*, least: bool) -> Row:
         if not x.shape:
             return [x, b.constant(0, DType.I64)]
         (dim,) = normalize_dims((c.integer(1),), len(x.shape))
-        # a place in what is turned around is another place
+        # places in a flipped tensor are different
         none: tuple[Value, frozenset[int]] = (x, frozenset())
         x, turned = none if c.used[1] else b.turned.get(x, none)
         truth = x.dtype is DType.I1

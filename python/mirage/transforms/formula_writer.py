@@ -1,10 +1,10 @@
 """Formulas of exact arithmetic, written from the ops that compute an integer.
 
-A formula gives the element of the result at an index. So each op says what it needs at which index:
-a function of elements needs those of its operands at the same index, a transpose at the reordered
-one, a slice at one that is shifted, and a join one of its operands, depending on where the index
-lies. An operand whose index is that of the result, dimension by dimension, is loaded; of others an
-element is picked.
+A formula gives the element of the result at an index. So each op determines which elements it
+needs, and at which index: a function of elements needs those of its operands at the same index, a
+transpose at the reordered one, a slice at one that is shifted, and a join one of its operands,
+depending on the index. An operand whose index is that of the result, dimension by dimension, is
+loaded; from other operands an element is picked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mirage.transforms.computed_integers import places
 
 
 class NoFormula(Exception):
-    """A value that is no formula, or one of too many steps."""
+    """A value is not a formula, or one with too many steps."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Ref:
 
 
 Index: TypeAlias = "tuple[int | Ref, ...]"
-"""Where an element lies, for each dimension: at the index of the result along one of its
+"""The place of an element, for each dimension: at the index of the result along one of its
 dimensions, at 0 (-1, for a dimension of size 1), or at the number that a step computes."""
 Named: TypeAlias = "Callable[[Op], tuple[str, tuple[Value | int, ...]]]"
 """Returns the function that an op applies, and its operands."""
@@ -54,14 +54,15 @@ Named: TypeAlias = "Callable[[Op], tuple[str, tuple[Value | int, ...]]]"
 
 @dataclass
 class FormulaWriter:
-    """Writes one formula: of the functions that are ``computed``, and of what ``moves`` elements
-    between them."""
+    """Writes one formula, from the functions that are ``computed``, the ops that ``moves`` elements
+    between them, and the formulas that are ``composed``."""
 
     root: Value
     made: Mapping[Value, Op]
     computed: Set[Op]
     moves: Set[Op]
-    named: Named
+    named: Named = field(default=lambda op: (named_function(op), op.operands))
+    composed: Mapping[Value, Integers] = field(default_factory=dict[Value, Integers])
     operands: dict[tuple[Value, tuple[int, ...] | None], Step] = field(
         default_factory=dict[tuple[Value, "tuple[int, ...] | None"], Step]
     )
@@ -104,12 +105,15 @@ class FormulaWriter:
         return self.known[key]
 
     def _new(self, value: Value, index: Index) -> Ref:
+        if value in self.composed:
+            return self._formula(self.composed[value], index)
         op = self.made.get(value)
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
         if op is not None and op in self.moves:
             part = op.cut_at is not None and not self._is_computed(op.operands[0])
-            if part and self._is_loaded(value, index):  # it is there, as a part of its operand
+            # the slice may be loaded as a part of its operand
+            if part and self._is_loaded(value, index):
                 return self._operand(value, index)
             return self._moved(op, index)
         ends = value.dtype.is_integer or value is self.root  # floats are only converted
@@ -123,6 +127,23 @@ class FormulaWriter:
             for v in given
         )
         return self._step(name, args, value.dtype)
+
+    def _formula(self, op: Integers, index: Index) -> Ref:
+        """Return the element of another formula at an index."""
+        found: list[Ref] = []
+        for number, step in enumerate(op.formula.steps):
+            if step.name == LOAD:
+                own = tuple(-1 if d < 0 else index[d] for d in step.args)
+                found.append(self._value(op.operands[number], own))
+            elif step.name == TABLE:
+                found.append(self._given((op.operands[number], None), step))
+            elif step.name == POSITION:
+                found.append(self._number(index[step.args[0]]))
+            else:
+                assert step.dtype is not None
+                args = tuple(found[arg] for arg in step.args) if step.reads else step.args
+                found.append(self._step(step.name, args, step.dtype))
+        return found[-1]
 
     def _operand(self, value: Value, index: Index) -> Ref:
         if self._is_loaded(value, index):
@@ -199,7 +220,8 @@ class FormulaWriter:
         return self._value(first, self._renamed(first.shape, op.results[0].shape, index))
 
     def _joined(self, op: Op, dim: int, index: Index) -> Ref:
-        """Return one of the operands' elements: the first one whose end the index is below."""
+        """Return an element of one of the operands: of the first one whose end is above the
+        index."""
         dtype, end = op.results[0].dtype, op.results[0].shape[dim]
         either = BinaryFn.OR if dtype is DType.I1 else BinaryFn.ADD
         found: Ref | None = None
