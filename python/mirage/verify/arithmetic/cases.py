@@ -87,7 +87,22 @@ class Cases(Floors):
         if len(a) == 2 and (difference := self._of_exponents(a)) is not None:
             return self._sign_of_sum(difference)
         cleared = self._without_divisors(a)
-        return self._decided(a) if cleared is a else self._sign_of_sum(cleared)
+        if cleared is not a:
+            return self._sign_of_sum(cleared)
+        factor, rest = self._common_factor(a)
+        return self._sign_of_sum(factor) * self._sign_of_sum(rest) if factor else self._decided(a)
+
+    def _common_factor(self, a: Sum) -> tuple[Sum, Sum]:
+        """Return the symbols that all terms have in common, with the least of their powers, and the
+        rest of the sum; nothing if there are none."""
+        powers = [dict(self._monomials[monomial]) for _, monomial in a]
+        common = {s: min(p.get(s, 0) for p in powers) for s in powers[0]}
+        common = {s: p for s, p in common.items() if p > 0}
+        if not common:
+            return {}, a
+        factor = {(0, self._monomial(tuple(sorted(common.items())))): 1}
+        ((term, c),) = factor.items()
+        return factor, self._product(a, self._inverse_term(term, c))
 
     def _without_divisors(self, a: Sum) -> Sum:
         """Return a sum times its divisors that are not negative: since they are not zero either,
