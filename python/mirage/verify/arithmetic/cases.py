@@ -17,7 +17,6 @@ import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.arithmetic.floors import Floors
 from mirage.verify.arithmetic.interned_sums import ONE, NoProof
 from mirage.verify.arithmetic.known_functions import element_of, number_of
 from mirage.verify.arithmetic.linear_signs import Form, can_be
@@ -25,6 +24,7 @@ from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.ratios import Element, Ratio
+from mirage.verify.arithmetic.whole_parts import Floors
 
 _UNIT = (0, 0)
 _MOST_ZEROS = 3
