@@ -40,9 +40,9 @@ def verify_programs(
 def stated(program: Program, *, named: bool = True) -> Stated:
     """Return a program in the form that the verifier compares. Raises
     :class:`mirage.verify.SignatureMismatch`."""
-    if program.foreign:
+    if foreign := _uncompared(program):
         raise SignatureMismatch(
-            f"expected tensors of types that kernels have, got {', '.join(program.foreign)}"
+            f"expected tensors of types that kernels have, got {', '.join(foreign)}"
         )
     bound = tuple(
         Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data), p.also)
@@ -59,6 +59,15 @@ def stated(program: Program, *, named: bool = True) -> Stated:
         tuple(Result(r.value) if isinstance(r, Fixed) else places[r] for r in results),
         named,
     )
+
+
+def _uncompared(program: Program) -> list[str]:
+    """Return the types that kernels do not have, except bytes that a program holds: it computes
+    with signed ones in their place, and says how."""
+    held = {p.index for p in program.parameters}
+    taken = [t for i, t in program.carriers.items() if not (t == "uint8" and i in held)]
+    given = [r.dtype for r in program.results or () if isinstance(r, Seen)]
+    return list(dict.fromkeys((*taken, *given)))
 
 
 def _with_elements(graph: KernelGraph) -> tuple[KernelGraph, list[int | Result]]:

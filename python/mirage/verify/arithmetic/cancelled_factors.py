@@ -7,7 +7,9 @@ with each part. ``a / b`` is ``q`` if ``a = q b``, which is checked by multiplyi
 
 from __future__ import annotations
 
+import math
 import random
+from fractions import Fraction
 
 from mirage.verify.arithmetic.interned_sums import ONE
 from mirage.verify.arithmetic.logarithms import Number, Sum, Term
@@ -70,6 +72,41 @@ class CancelledFactors(Ratios):
             quotient = self._sum(quotient, step)
             rest = self._sum(rest, self._product(self._product(step, b), {ONE: -1}))
         return None
+
+    def _root_of_square(self, a: Sum) -> Sum | None:
+        """Return ``r`` with ``a == r r`` for a sum of several terms, or None."""
+        if len(a) < 3:
+            return None
+        lead = max(a, key=self._rank)
+        root = self._root_of_term(lead, Fraction(a[lead]))
+        if root is None:
+            return None
+        ((term, c),) = root.items()
+        twice = self._inverse_term(term, 2 * c)
+        least = self._rank(min(a, key=self._rank)) / 2 - _LITTLE
+        rest = self._sum(a, self._product(self._product(root, root), {ONE: -1}))
+        for _ in range(len(a)):
+            if not rest:
+                return root
+            first = max(rest, key=self._rank)
+            step = self._product({first: rest[first]}, twice)
+            if self._rank(next(iter(step))) < least:
+                return None
+            more = self._sum(self._product(root, {ONE: 2}), step)
+            rest = self._sum(rest, self._product(self._product(step, more), {ONE: -1}))
+            root = self._sum(root, step)
+        return None if rest else root
+
+    def _root_of_term(self, term: Term, c: Fraction) -> Sum | None:
+        exponent, monomial = term
+        powers = self._monomials[monomial]
+        numbers = [math.isqrt(abs(n)) for n in (c.numerator, c.denominator)]
+        if Fraction(*numbers) ** 2 != c or any(p % 2 for _, p in powers):
+            return None
+        half = {t: Fraction(x) / 2 for t, x in self._exponents[exponent].items()}
+        root = self._monomial(tuple((s, p // 2) for s, p in powers))
+        found: Sum = {(self._exponent(dict[Term, Number](half)), root): Fraction(*numbers)}
+        return found
 
     def _rank(self, term: Term) -> float:
         """Order terms as multiplication by a term does: the rank of a product is the sum of the

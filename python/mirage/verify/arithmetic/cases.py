@@ -17,14 +17,14 @@ import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.verify.arithmetic.interned_sums import NoProof
+from mirage.verify.arithmetic.interned_sums import ONE, NoProof
 from mirage.verify.arithmetic.known_functions import element_of, number_of
 from mirage.verify.arithmetic.linear_signs import Form, can_be
 from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.object_arrays import as_array, map_elements, objects
 from mirage.verify.arithmetic.pairwise_maxima import pairwise_maxima
 from mirage.verify.arithmetic.ratios import Element, Ratio
-from mirage.verify.arithmetic.roots_by_signs import RootsBySigns
+from mirage.verify.arithmetic.whole_parts import Floors
 
 _UNIT = (0, 0)
 _MOST_ZEROS = 3
@@ -49,7 +49,7 @@ class Impossible(NoProof):
     """No real numbers have the signs of the case."""
 
 
-class Cases(RootsBySigns):
+class Cases(Floors):
     """The domain described in the module's docstring. ``signed`` are sums and their signs (-1, 0 or
     1), ``truths`` the symbols that are 0 or 1, ``positive`` and ``not_negative`` other symbols with
     known signs."""
@@ -87,7 +87,22 @@ class Cases(RootsBySigns):
         if len(a) == 2 and (difference := self._of_exponents(a)) is not None:
             return self._sign_of_sum(difference)
         cleared = self._without_divisors(a)
-        return self._decided(a) if cleared is a else self._sign_of_sum(cleared)
+        if cleared is not a:
+            return self._sign_of_sum(cleared)
+        factor, rest = self._common_factor(a)
+        return self._sign_of_sum(factor) * self._sign_of_sum(rest) if factor else self._decided(a)
+
+    def _common_factor(self, a: Sum) -> tuple[Sum, Sum]:
+        """Return the symbols that all terms have in common, with the least of their powers, and the
+        rest of the sum; nothing if there are none."""
+        powers = [dict(self._monomials[monomial]) for _, monomial in a]
+        common = {s: min(p.get(s, 0) for p in powers) for s in powers[0]}
+        common = {s: p for s, p in common.items() if p > 0}
+        if not common:
+            return {}, a
+        factor = {(0, self._monomial(tuple(sorted(common.items())))): 1}
+        ((term, c),) = factor.items()
+        return factor, self._product(a, self._inverse_term(term, c))
 
     def _without_divisors(self, a: Sum) -> Sum:
         """Return a sum times its divisors that are not negative: since they are not zero either,
@@ -102,6 +117,16 @@ class Cases(RootsBySigns):
         divisors = Ratio({(0, self._monomial(tuple(sorted(powers.items())))): 1})
         found = self.mul(Ratio(a), divisors)
         return found.top if isinstance(found, Ratio) and found.bottom is None else a
+
+    def is_whole(self, a: Sum) -> bool:
+        if not a:
+            return True
+        signs = [s for s in (1, 0) if self._can_be([*self._known(a), (_form(a), s)])]
+        if not signs:
+            raise Impossible("no numbers have these signs")
+        if len(signs) > 1:
+            raise Open(a, signs)
+        return signs[0] == 0
 
     def _sign_of_symbol(self, symbol: int) -> int:
         if symbol in self._positives:
@@ -122,7 +147,7 @@ class Cases(RootsBySigns):
         return found.top if isinstance(found, Ratio) and found.bottom is None else None
 
     def _decided(self, a: Sum) -> int:
-        known = [*((_form(form), s) for form, s in self.signed), *self._facts(a)]
+        known = self._known(a)
         signs = [s for s in (1, -1, 0) if self._can_be([*known, (_form(a), s)])]
         if not signs:
             raise Impossible("no numbers have these signs")
@@ -130,10 +155,15 @@ class Cases(RootsBySigns):
             raise Open(a, signs)
         return signs[0]
 
+    def _known(self, a: Sum) -> list[tuple[Form, int]]:
+        return [*((_form(form), s) for form, s in self.signed), *self._facts(a)]
+
     def _can_be(self, known: Sequence[tuple[Form, int]]) -> bool:
         """Return False only if the forms cannot have these signs, whichever of the symbols that are
         not negative are zero."""
-        least = [_form(self._of_itself(s)) for s in sorted(self.not_negative)[:_MOST_ZEROS]]
+        rests = map(_form, self.fractions([dict(form) for form, _ in known]))
+        symbols = (_form(self._of_itself(s)) for s in sorted(self.not_negative))
+        least = [*rests, *symbols][:_MOST_ZEROS]
         cases = product((1, 0), repeat=len(least))
         return any(can_be([*known, *zip(least, signs, strict=True)]) for signs in cases)
 
@@ -142,7 +172,13 @@ class Cases(RootsBySigns):
         symbols. (Squares are not negative, but that does not give their sign.)"""
         terms = {t for form in (a, *(known for known, _ in self.signed)) for t in form}
         exponentials = [({t: Fraction(1)}, 1) for t in terms if t[0] and not t[1]]
-        return [*exponentials, *((_form(self._of_itself(s)), 1) for s in self.positive)]
+        forms = [a, *(form for form, _ in self.signed)]
+        below = (self._sum({ONE: 1}, self._product(f, {ONE: -1})) for f in self.fractions(forms))
+        return [
+            *exponentials,
+            *((_form(form), 1) for form in below),
+            *((_form(self._of_itself(s)), 1) for s in self.positive),
+        ]
 
     # ---- functions -------------------------------------------------------------------------------
 

@@ -281,7 +281,7 @@ class RealNumbers(CancelledFactors, Symbolic):
 
     def _log_of(self, a: Sum) -> Element:
         """Return ``log|a|`` as a sum over the factors of ``a``: number, exponential, symbols, and
-        the rest."""
+        the rest, or its root if it is a square."""
         factor, rest = self._without_factor(a)
         (((exponent, monomial), c),) = factor.items()
         result: Element = Ratio(dict(self._exponents[exponent]))
@@ -295,7 +295,13 @@ class RealNumbers(CancelledFactors, Symbolic):
                 result = self.add(result, self.mul(self._log_of(self._roots[s]), half))
             elif s not in self._signs:
                 result = self.add(result, self._log_times({(0, self._monomial(((s, 1),))): 1}, p))
-        return self.add(result, self._log_times(rest, 1)) if rest != {UNIT: 1} else result
+        if rest == {UNIT: 1}:
+            return result
+        root, count = self._root_of_square(rest), 1
+        while root is not None:
+            rest, count = root, 2 * count
+            root = self._root_of_square(rest)
+        return self.add(result, self._log_times(rest, count))
 
     def _log_times(self, a: Sum, count: int) -> Element:
         return self.mul(self._apply(UnaryFn.LOG, Ratio(a)), Ratio({UNIT: count}))

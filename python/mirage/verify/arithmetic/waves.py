@@ -70,6 +70,9 @@ class Waves(RealNumbers):
         inverse: Sum = {UNIT: Fraction(1) / c}
         return {UNIT: c}, self._product(a, inverse)
 
+    def _root_of_square(self, a: Sum) -> Sum | None:
+        return None if self._imaginary(a) else super()._root_of_square(a)
+
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         own = fn in (UnaryFn.ABS, UnaryFn.SQRT, UnaryFn.LOG)
         if own and any(map(self._is_opaque, x[0].ravel())):

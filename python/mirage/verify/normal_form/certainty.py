@@ -132,6 +132,20 @@ class Certain:
             left += op.operands
         return True
 
+    def is_total(self, x: Value) -> bool:
+        """Return whether all ops that compute ``x`` are defined for any numbers."""
+        seen, left = set[Value](), [x]
+        while left:
+            value = left.pop()
+            op = self.makers.get(value)
+            if value in seen or op is None:
+                continue
+            seen.add(value)
+            if not _is_total(op) and not self._is_defined(op):
+                return False
+            left += op.ends if isinstance(op, Structure) else op.operands
+        return True
+
     def _is_defined(self, op: Op) -> bool:
         """Return whether the arguments of an op are certainly in its domain."""
         fn, x = op.function, op.operands

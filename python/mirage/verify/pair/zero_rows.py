@@ -4,9 +4,9 @@ There, a softmax is 0/0. PyTorch's fused attention gives zeros, and so do ``nan_
 by ``any``, and a divisor that is replaced by one where it is zero, before or after the product with
 the values. All of these are read as ``where(any(m), (e @ v) / sum(e), 0)``.
 
-Let ``d`` be the sum over a row of the exponentials of numbers, to which minus infinity is added
-where a mask is false. ``d`` is zero where the mask leaves nothing of the row, and positive
-elsewhere. What is divided by ``d`` and is zero itself in such rows
+Let ``d`` be the sum over a row of the exponentials of numbers that are defined for all inputs, to
+which minus infinity is added where a mask is false. ``d`` is zero where the mask leaves nothing of
+the row, and positive elsewhere. What is divided by ``d`` and is zero itself in such rows
 (:mod:`mirage.verify.normal_form.empty_rows`) is therefore not defined there, and a number
 elsewhere, and so are its products with numbers and sums of these. So the answer of a comparison of
 ``d`` with zero, and of such a quotient with itself or with infinity, is known from the mask.
@@ -69,7 +69,7 @@ def _softmaxes(graph: KernelGraph) -> Iterator[_Softmax]:
         if not sums or len(masks) != 1 or len(shape) < 2 or added is None:
             continue
         rest = [v for v in added.operands if v not in infinite and v.shape == shape]
-        if len(rest) == 1 and masks[0][0].shape[-1:] == shape[-1:]:
+        if len(rest) == 1 and certain.is_total(rest[0]) and masks[0][0].shape[-1:] == shape[-1:]:
             rows = EmptyRows(graph, shape[:-1], certain)
             yield _Softmax.of(rows, op.result, scores, masks[0], infinite, finite)
 

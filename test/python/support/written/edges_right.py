@@ -42,6 +42,27 @@ def sparsemax(x: Tensor, *, looked_up: bool = False) -> Tensor:
 
 EDGES_RIGHT = [
     Pair(
+        "a remainder by a rest that is cut",
+        "4x5",
+        lambda x: torch.remainder(x, 3.0),
+        lambda x: torch.fmod(torch.fmod(x, 3.0) + 3.0, 3.0),
+        rounding=False,
+    ),
+    Pair(
+        "what is over, up to the next number",
+        "4x5",
+        lambda x: torch.ceil(x) - torch.floor(x),
+        lambda x: torch.where(x == torch.floor(x), 0.0, 1.0),
+        rounding=False,
+    ),
+    Pair(
+        "a floor that is moved",
+        "4x5",
+        lambda x: torch.floor(x + 3.0),
+        lambda x: torch.floor(x) + 3.0,
+        rounding=False,
+    ),
+    Pair(
         "a remainder by its floor",
         "4x5",
         lambda x: torch.remainder(x, 3),

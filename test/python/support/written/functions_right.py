@@ -190,4 +190,8 @@ SAME_FUNCTIONS: list[Pair] = [
          lambda x: -positive(x) * torch.log(positive(x))),
     Pair("power by a logarithm to base 2", ONE, lambda x: positive(x) ** 0.75,
          lambda x: torch.exp2(0.75 * torch.log2(positive(x))), False),
+    Pair("logarithm of what a tangent leaves", ONE, lambda x: torch.log(1.0 - torch.tanh(x) ** 2),
+         lambda x: 2.0 * (math.log(2.0) - x - F.softplus(-2.0 * x)), False),
+    Pair("the larger product", TWO, lambda x, y: torch.maximum(x * y, 2.0 * x), lambda x, y:
+         torch.where(x >= 0, x * y.clamp(min=2.0), x * y.clamp(max=2.0)), False),
 ]  # fmt: skip

@@ -209,4 +209,8 @@ OTHER_FUNCTIONS: list[Pair] = [
          lambda x: torch.exp(0.5 * torch.log(torch.relu(x))), False),
     Pair("entropy of what may be negative", ONE, torch.special.entr,
          lambda x: -x * torch.log(x), False),
+    Pair("the larger factor", TWO, lambda x, y: torch.maximum(x * y, 2.0 * x),
+         lambda x, y: x * y.clamp(min=2.0), False),
+    Pair("a square that may be zero", TWO, lambda x, y: (x * x * y > x * x).float(),
+         lambda x, y: (y > 1.0).float() + 0.0 * x, False),
 ]  # fmt: skip

@@ -54,7 +54,11 @@ def numbers(a: Expression, points: np.ndarray) -> np.ndarray:
 
 
 SQUARE_AND_ONE = both(ADD, both(MUL, x(0), x(0)), number(1.0))
+SUM = both(ADD, x(0), x(1))
+SQUARED = both(ADD, both(MUL, SUM, SUM), both(MUL, x(2), number(0.0)))
 FOUND: list[tuple[Expression, Expression]] = [
+    (of(LOG, SQUARED), both(MUL, number(2.0), of(LOG, of(ABS, SUM)))),
+    (of(LOG, both(MUL, SQUARED, SQUARED)), both(MUL, number(4.0), of(LOG, of(ABS, SUM)))),
     (of(ABS, both(MUL, x(0), x(1))), both(MUL, of(ABS, x(0)), of(ABS, x(1)))),
     (of(ABS, both(SUB, x(0), x(1))), of(ABS, both(SUB, x(1), x(0)))),
     (of(ABS, both(MUL, number(-3.0), x(0))), both(MUL, number(3.0), of(ABS, x(0)))),
@@ -84,6 +88,10 @@ def test_identities_are_found(pair: tuple[Expression, Expression]) -> None:
 
 
 WRONG: list[tuple[Expression, Expression]] = [
+    (
+        of(LOG, both(ADD, SQUARED, both(MUL, x(1), x(1)))),
+        both(MUL, number(2.0), of(LOG, of(ABS, SUM))),
+    ),
     (of(SQRT, both(MUL, x(0), x(0))), x(0)),
     (of(ABS, both(ADD, x(0), x(1))), both(ADD, of(ABS, x(0)), of(ABS, x(1)))),
     (both(MUL, of(SQRT, both(MUL, x(0), x(1))),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from written.empty_rows_filled import ZERO_ROWS_RIGHT, ZERO_ROWS_WRONG
 from written.pairs import Pair, verdict_of
-from written.zero_rows import ZERO_ROWS_RIGHT, ZERO_ROWS_WRONG
 
 ALL = ZERO_ROWS_RIGHT + ZERO_ROWS_WRONG
 

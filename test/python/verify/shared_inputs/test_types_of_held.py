@@ -3,9 +3,11 @@ tensor."""
 
 from __future__ import annotations
 
+import mirage as mi
 import pytest
 import torch
-from mirage.verify import Kind
+from mirage.pipeline.commands.compare import verify_programs
+from mirage.verify import Kind, SignatureMismatch, VerifyOptions
 from written.pairs import Pair, verdict_of
 
 KEPT = torch.tensor([1, 0, 0, 1, 1, 0, 1, 0]).bool()
@@ -46,3 +48,40 @@ def test_equal_elements_of_two_types(pair: Pair) -> None:
 @pytest.mark.parametrize("pair", OTHER, ids=lambda pair: pair.name)
 def test_other_elements(pair: Pair) -> None:
     assert verdict_of(pair, [pair]).kind is Kind.REFUTED
+
+
+class Bytes(torch.nn.Module):
+    """Weights of 8 bits, which are scaled before the product or after it."""
+
+    held: torch.Tensor
+
+    def __init__(
+        self, dtype: torch.dtype = torch.uint8, *, late: bool = False, zero: int = 3
+    ) -> None:
+        super().__init__()
+        held = (torch.arange(12) * 71 % 256).view(4, 3).to(torch.uint8)
+        self.register_buffer("held", held.view(dtype))
+        self.late, self.zero = late, zero
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights = self.held.float() - self.zero
+        return (x @ weights) * 0.125 if self.late else x @ (weights * 0.125)
+
+
+def test_bytes_without_a_sign() -> None:
+    x = torch.randn(2, 4)
+    first, late, other, signed = (
+        mi.from_torch(module, x).program
+        for module in (Bytes(), Bytes(late=True), Bytes(zero=4), Bytes(torch.int8))
+    )
+    options = VerifyOptions(seed=1)
+    assert verify_programs(first, late, options).accepted
+    for wrong in (other, signed):
+        assert verify_programs(first, wrong, options).kind is Kind.REFUTED
+
+
+def test_bytes_without_a_sign_as_results() -> None:
+    """Results that kernels carry as signed ones are not compared."""
+    program = mi.from_torch(lambda x: (x > 0).to(torch.uint8), torch.randn(2, 4)).program
+    with pytest.raises(SignatureMismatch, match="uint8"):
+        verify_programs(program, program)

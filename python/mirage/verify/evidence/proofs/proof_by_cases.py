@@ -44,8 +44,8 @@ _MOST_PLACES = 1 << 18
 _SECONDS = 1.5
 """The most seconds of processor time."""
 _DECIDED = (
-    UnaryFn.ABS, UnaryFn.RELU, UnaryFn.NOT, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.LT, BinaryFn.LE,
-    BinaryFn.EQ, BinaryFn.NE, BinaryFn.KEEP,
+    UnaryFn.ABS, UnaryFn.RELU, UnaryFn.NOT, UnaryFn.FLOOR, BinaryFn.MAX, BinaryFn.MIN, BinaryFn.LT,
+    BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, BinaryFn.KEEP,
 )  # fmt: skip
 
 
