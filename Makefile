@@ -13,7 +13,7 @@ sources = tools/setup/mlir-sources.sh $(BUILD_DIR)/_deps/mlir
 compile = BUILD_DIR=$(BUILD_DIR) JOBS=$(JOBS) tools/setup/build.sh $(CMAKE_FLAGS)
 environment = BUILD_DIR=$(abspath $(BUILD_DIR)) tools/setup/python-env.sh
 
-.PHONY: help setup build demo test test-lit test-python lint format docs wheel runtime-wheel static clean distclean
+.PHONY: help setup build demo test test-lit test-python test-thorough lint format docs wheel runtime-wheel static clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ test-lit: build ## run the lit tests only
 
 test-python: build ## run the Python tests only
 	@$(venv)/python -m pytest -q -n $(JOBS) --dist worksteal test/python
+
+test-thorough: build ## run all tests, with the further cases that `make test` leaves out
+	@tools/run-tests.sh --thorough
 
 lint: build ## check style, types, imports and the generated reference, as the pre-commit hooks do
 	@$(environment) --to-lint

@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from mirage.cost.first_bytes import after_another, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.kernel_time import estimate
 from mirage.cost.target import Target, target_for
@@ -88,8 +89,10 @@ class Measured:
         """Return the predicted µs of each candidate."""
         time = estimate(self.features, target)["time"]
         total = np.bincount(self.owner, weights=np.minimum(time, 1e5), minlength=len(self.labels))
-        kernels = np.bincount(self.owner, minlength=len(self.labels))
-        return total + target.combine * (kernels - 1)
+        follows = np.diff(self.owner, prepend=-1) == 0
+        hot, cold = (after_another(target, memory) for memory in (False, True))
+        more = np.where(from_memory(self.features), cold, hot) * follows
+        return total + np.bincount(self.owner, weights=more, minlength=len(self.labels))
 
 
 def needed(data: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every test and says at the end which runner failed.
+# Runs the tests and says at the end which runner failed; with --thorough, further cases as well.
 set -uo pipefail
 
 root=$(realpath "$(dirname "$0")/..")
@@ -14,7 +14,7 @@ unset PYTHONDONTWRITEBYTECODE
 echo "== lit =="
 .venv/bin/lit --succinct --verbose "$build/test" || failed+=(lit)
 echo "== pytest =="
-.venv/bin/python -m pytest -q -n "${JOBS:-2}" --dist worksteal test/python || failed+=(pytest)
+.venv/bin/python -m pytest -q -n "${JOBS:-2}" --dist worksteal test/python "$@" || failed+=(pytest)
 
 if [ ${#failed[@]} -ne 0 ]; then
   echo "FAILED: ${failed[*]}"

@@ -27,6 +27,21 @@ from mirage.spare_memory import keep_spare_memory  # noqa: E402 - the package is
 keep_spare_memory()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--thorough", action="store_true", help="run the tests that are marked `thorough` as well"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Further cases run if they are asked for: all of them, or one by its name."""
+    if config.getoption("--thorough") or any("::" in each for each in config.args):
+        return
+    further = [item for item in items if item.get_closest_marker("thorough")]
+    config.hook.pytest_deselected(items=further)
+    items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
 def pytest_collection() -> None:
     """What is imported stays: looking for cycles in it would take a tenth of the time."""
     gc.disable()

@@ -80,6 +80,7 @@ void TileEmitter::emitOp(Operation *op) {
       .Case<block::MaskOp>([&](auto mask) { emitMask(mask); })
       .Case<block::ReduceOp>([&](auto reduce) { emitReduce(reduce); })
       .Case<block::CumulateOp>([&](auto cumulate) { emitCumulate(cumulate); })
+      .Case<block::ArgsortOp>([&](auto argsort) { emitArgsort(argsort); })
       .Case<block::BroadcastOp>([&](block::BroadcastOp broadcast) {
         fragments[broadcast.getResult()] =
             getOperand(broadcast.getInput(), typeOf(broadcast.getResult()));
@@ -201,6 +202,15 @@ void TileEmitter::emitCumulate(block::CumulateOp op) {
   fragments[op.getResult()] =
       thread::CumulateOp::create(builder, loc, fragment.getType(), op.getFn(), fragment,
                                  op.getDim(), op.getExclusive(), op.getReversed(), IntegerAttr());
+}
+
+void TileEmitter::emitArgsort(block::ArgsortOp op) {
+  Value fragment = castTo(get(op.getInput()), getTile(op.getInput()).getElementType());
+  auto type = cast<FragmentType>(fragment.getType());
+  fragments[op.getResult()] = thread::ArgsortOp::create(
+      builder, loc, FragmentType::get(builder.getI64Type(), type.getLinearLayout(), false),
+      op.getDescending(), fragment, op.getDim(), getTile(op.getInput()).getShape()[op.getDim()],
+      IntegerAttr());
 }
 
 void TileEmitter::emitTranspose(block::TransposeOp op) {

@@ -150,6 +150,7 @@ private:
   void emitMapIntegers(block::MapIntegersOp op);
   void emitReduce(block::ReduceOp op);
   void emitCumulate(block::CumulateOp op);
+  void emitArgsort(block::ArgsortOp op);
   void emitTranspose(block::TransposeOp op);
   void emitConvertLayout(block::ConvertLayoutOp op);
   void emitStore(block::StoreOp op);

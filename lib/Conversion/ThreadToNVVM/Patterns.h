@@ -69,6 +69,7 @@ ScalarEmitters findScalarEmitters(mlir::Operation *root);
 void populateCoarsePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &,
                             const ScalarEmitters &emitters);
 void populateReshapePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateArgsortPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateCumulatePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateReducePatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateGlobalPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);

@@ -275,10 +275,10 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     for (auto populate :
          {populateElementwisePatterns, populateIntegerPatterns, populateReshapePatterns,
-          populateReducePatterns, populateCumulatePatterns, populateGlobalPatterns,
-          populateGatherPatterns, populateRowCopyPatterns, populateSharedPatterns,
-          populateCopyPatterns, populateMmaPatterns, populateSyncPatterns, populateBulkPatterns,
-          populateWgmmaPatterns, populateWarpNumberPatterns})
+          populateReducePatterns, populateCumulatePatterns, populateArgsortPatterns,
+          populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
+          populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
+          populateBulkPatterns, populateWgmmaPatterns, populateWarpNumberPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

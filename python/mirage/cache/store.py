@@ -108,7 +108,7 @@ class Store:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._say(f"the cache in {self.folder} cannot be read ({error.strerror or error})")
+            self._say_of_folder("read", error)
             return None
         try:
             header, payload = unpacked(content)
@@ -149,10 +149,7 @@ class Store:
         try:
             _write(place, content)
         except OSError as error:
-            self._say(
-                f"the cache in {self.folder} cannot be written ({error.strerror or error}): what "
-                "is found and compiled is not kept"
-            )
+            self._say_of_folder("written", error)
             return False
         self._make_room(len(content))
         return True
@@ -227,9 +224,16 @@ class Store:
                 entry.path.unlink()
             total -= entry.bytes
 
+    def _say_of_folder(self, what: str, error: OSError) -> None:
+        """Log that the folder cannot be read or written: one line, since one follows the other."""
+        self._say(
+            f"the cache in {self.folder} cannot be {what} ({error.strerror or error}): what is "
+            "found and compiled is not kept"
+        )
+
     def _say(self, text: str) -> None:
         """Log a line, once."""
-        what = text.partition(" (")[0]
+        what = text.partition(" (")[0].removesuffix(" read").removesuffix(" written")
         if what not in self._said:
             self._said.add(what)
             log.warning("%s", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mirage.cost.first_bytes import after_another
 from mirage.cost.target import Target
 
 
@@ -24,6 +25,8 @@ class CostReport:
     shared: int = 0
     registers: int = 0
     blocks: int = 0
+    memory_first: bool = True
+    """Whether it waits for memory at first, not only for L2."""
     parts: tuple[CostReport, ...] = field(default=())
 
     @property
@@ -34,18 +37,26 @@ class CostReport:
         kinds = {"dram": self.dram, "l2": self.l2, "compute": self.compute, "latency": self.chain}
         return max(kinds, key=lambda k: kinds[k])
 
+    def behind(self, target: Target, early: bool = True) -> float:
+        """Return the µs that this takes more behind another kernel."""
+        if not early:
+            return target.combine
+        first = self.parts[0] if self.parts else self
+        return after_another(target, first.memory_first)
+
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         own = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "parts"}
         return {**own, "bound": self.bound, "parts": [p.to_json() for p in self.parts]}
 
     @staticmethod
-    def sequence(parts: tuple[CostReport, ...], target: Target) -> CostReport:
-        """Return the cost of kernels that run one after the other."""
+    def sequence(parts: tuple[CostReport, ...], target: Target, early: bool = True) -> CostReport:
+        """Return the cost of kernels that run one after the other; ``early`` says whether each of
+        them may start before the previous one has ended."""
         if len(parts) == 1:
             return parts[0]
         return CostReport(
-            time=sum(p.time for p in parts) + target.combine * max(0, len(parts) - 1),
+            time=sum(p.time for p in parts) + sum(p.behind(target, early) for p in parts[1:]),
             launches=sum(p.launches for p in parts),
             dram=sum(p.dram for p in parts),
             l2=sum(p.l2 for p in parts),

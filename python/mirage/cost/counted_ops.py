@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from mirage.cost.accountant import Accountant, Around, Operands
+from mirage.cost.accountant import SECTOR, Accountant, Around, Operands
 from mirage.cost.contiguous_runs import contiguous_run
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.loop_trips import Steps
@@ -262,7 +262,8 @@ def _count_integers(
     for number, (operand, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
         if number in op.formula.tables:
             picked = float(op.result.type.size * operand.dtype.bytes)
-            reads(operand, float(operand.type.bytes), float(operand.dtype.bytes), picked)
+            whole = min(float(operand.type.bytes), SECTOR * op.computed.size)
+            reads(operand, whole, float(operand.dtype.bytes), picked)
             account.load(float(op.result.type.size), 1.0, operand.type, in_loop)
             continue
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)

@@ -18,14 +18,14 @@ from mirage.semantics.ugraph import KernelGraph, Movement, Op, Value
 def op_by_op(graph: KernelGraph, target: Target) -> CostReport:
     """Predict the cost of a program each of whose ops is a kernel."""
     parts = tuple(_alone(op, target) for op in unfused_in(graph))
-    return CostReport.sequence(parts, target)
+    return CostReport.sequence(parts, target, early=False)
 
 
 def fused(graph: KernelGraph, target: Target) -> CostReport:
     """Predict the cost of a program whose ops between products are fused."""
     groups = _Grouping(graph, target).groups
     parts = tuple(_report(graph, group, target) for group in groups if group.ops)
-    return CostReport.sequence(parts, target)
+    return CostReport.sequence(parts, target, early=False)
 
 
 def _alone(op: Op, target: Target) -> CostReport:

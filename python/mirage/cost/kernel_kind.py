@@ -23,13 +23,16 @@ class Kind:
     meets: Num
     """Whether groups share rows and exchange values at each step: none can work while another
     multiplies."""
+    rings: Num
+    """Whether groups have a ring of slots and nothing but products reads it."""
 
 
 def kind_of(f: KernelFeatures) -> Kind:
     """Return the kind of a kernel."""
     groups, multiplies = uniform(f.warpgroups), uniform(f.multiplies)
     streams = uniform((np.asarray(f.steps) <= 1) & ~multiplies)
-    meets = groups
+    meets = rings = groups
     if somewhere(groups):
         meets = groups & (np.asarray(f.exchanges_step) > 0)
-    return Kind(groups, multiplies, streams, meets)
+        rings = groups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
+    return Kind(groups, multiplies, streams, meets, rings)

@@ -24,6 +24,8 @@ import numpy as np
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
+from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores
+from mirage.cost.first_bytes import FIRST_LOAD, HOT, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
@@ -34,7 +36,7 @@ from mirage.cost.target import Target
 from mirage.cost.uneven_blocks import crowded, tail, thin
 from mirage.cost.uniform import is_zero, plus, somewhere, uniform, where
 
-BESIDE, BETWEEN, BEFORE = 0.3, 0.2, 1.0
+BESIDE, BETWEEN, BEFORE = 0.3, 0.2, 1.5
 """Arithmetic in loops of warpgroups other than products: the share of it that counts if several
 groups take turns (all of it counts if one group is alone on its SM), the µs of a step for waits and
 changes of turn, and the µs until all groups have had their first turn. From attention of 32 heads
@@ -54,15 +56,6 @@ FILLED = 16.0
 once follow each other: with fewer, instructions wait for those before them, and loads for the
 computation. (Cross-entropy by target, 128 elements a thread: 98 µs with eight warps on an SM, where
 44 were predicted without this; 63 in a loop with 24 warps, on an H100.)"""
-
-FIRST_LOAD = 0.6
-"""The share of the time until the first byte arrives that nothing hides. Blocks that load all of
-their data at once wait one after the other: softmax of 4096 columns takes 22.1 µs with one block of
-eight rows on an SM at a time, 21.2 with two, 18.8 with three of four rows, 18.3 with twelve of one
-row by two warps (a copy takes 18.0)."""
-
-HOT = 0.6
-"""The share of the time until the first byte arrives if the data is in L2."""
 
 CLUSTER_START = 0.8
 """The additional µs of blocks in a cluster: until all of them have started and until all leave
@@ -166,9 +159,9 @@ def _chain(
     work: _Work,
     latency: Num,
     memory: tuple[Num, Num],
-) -> tuple[Num, Num]:
-    """Return the µs of the sequential work of one block; and whether only products read the rings
-    of its loop, so that all of that runs in parallel."""
+) -> Num:
+    """Return the µs of the sequential work of one block. If nothing but products reads the
+    rings of its loop, all of that runs in parallel."""
     groups = kind.groups
     chain = latency + (work.steps + work.once) / target.clock + behind_loop(f, target)
     # half of a block's work overlaps with its waits, except that of a warpgroup that is alone
@@ -177,13 +170,14 @@ def _chain(
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
-    if not somewhere(groups):
-        return chain, groups
-    rings = groups & (np.asarray(f.sfu_step) == 0) & (np.asarray(f.stages) > 1)
-    if somewhere(rings):
+    # all that is in L2 is asked for at once, and then computed with, step by step
+    hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
+    if somewhere(hot):
+        chain = chain + where(hot, memory[1] / (o.waves * f.steps), 0.0)
+    if somewhere(kind.rings):
         turns = turns_of_rings(f, o, work.busy * o.together, memory)
-        chain = where(rings, latency + turns + work.once / target.clock, chain)
-    return chain, rings
+        chain = where(kind.rings, latency + turns + work.once / target.clock, chain)
+    return chain
 
 
 def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, latency: Num) -> Num:
@@ -197,6 +191,25 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     return o.waves * chain - hidden + started * start
 
 
+def _last(f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num) -> Num:
+    """Return the µs of the work of one block on what was loaded last."""
+    slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
+    ending = plus(work.busy, slower, lanes)
+    return (ending / work.few + work.steps / target.clock) / f.steps + work.once / target.clock
+
+
+def _besides(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num:
+    """Return the µs that nothing hides besides launch, loads and work."""
+    time: Num = 0.0
+    if not is_zero(f.mma_once):
+        time = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
+    if somewhere(kind.groups):
+        time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
+    if f.known is not None:
+        time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
+    return time
+
+
 def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     """Return the time and its parts in µs; infinite if a limit of the target is exceeded."""
     kind = kind_of(f)
@@ -204,7 +217,8 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     f.warpgroups, f.shifted = kind.groups, uniform(f.shifted)
     o = occupancy(f, target)
     load = plus(f.load_once, f.load_step, f.steps)
-    dram, l2 = memory_times(f, target, o, load, kind.streams)
+    at_end = last_stores(f, kind, target, o)
+    dram, l2 = memory_times(f, kind, target, o, load, where(kind.rings, 0.0, at_end))
     # the longest blocks start first, and short ones fill up what is left
     if not is_zero(f.uneven - 1.0):
         rounds = np.maximum(1.0, f.blocks / (target.sms * o.together))
@@ -222,33 +236,25 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     first = where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
     latency = where(np.asarray(load) > 0, first, 0.0)
     work = _Work(busy, few, many, steps, once)
-    chain, rings = _chain(f, kind, target, o, work, latency, (dram, l2))
+    chain = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)
-    if somewhere(rings):  # blocks that multiply in step also store in step, without overlap
-        at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
-        chain = chain + where(rings, at_end / (0.5 * target.l2_bytes), 0.0)
     # the work on the data that was loaded last is hidden only by blocks that still load
     lanes = _lanes(f, target)
-    slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
-    ending = plus(busy, slower, lanes)
-    last = (ending / few + steps / target.clock) / f.steps + once / target.clock
-    last = last / np.minimum(o.per_sm, 3.0) + 0.1 * compute / gaps
+    last = _last(f, kind, target, work, lanes)
+    rest = rest + between_waves(f, kind, o, latency + last)
+    last = behind_loads(f, kind, o, last, compute / gaps)
     # blocks that continue load the next tile meanwhile, but device memory is no faster
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)
-    alone: Num = 0.0
-    if not is_zero(f.mma_once):
-        alone = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     # the first load and the last store are not hidden by the work of other blocks
     longest = np.maximum(dram + last, l2 + beside) + rest
-    longest = np.maximum(np.maximum(longest, compute), chain)
-    time = target.launch + alone + latency * FIRST_LOAD * _starts(kind, o) + longest
-    if somewhere(kind.groups):
-        time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
-    if f.known is not None:
-        time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
-    time = where(o.feasible, time, np.inf)
+    stores = at_end / (STORED * target.l2_bytes)
+    chain = chain + stores
+    longest = np.maximum(longest, compute) + where(kind.rings, 0.0, stores)
+    longest = np.maximum(longest, chain)
+    time = target.launch + latency * FIRST_LOAD * _starts(kind, o) + longest
+    time = where(o.feasible, time + _besides(f, kind, target, o), np.inf)
     return {
         "time": time,
         "dram": dram,
@@ -274,4 +280,5 @@ def report(f: KernelFeatures, target: Target) -> CostReport:
         shared=int(f.shared),
         registers=int(f.registers),
         blocks=int(f.blocks),
+        memory_first=bool(from_memory(f)),
     )

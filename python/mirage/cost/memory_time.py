@@ -6,6 +6,7 @@ import numpy as np
 
 from mirage.cost.early_copies import steps_ahead
 from mirage.cost.kernel_features import KernelFeatures, Num
+from mirage.cost.kernel_kind import Kind
 from mirage.cost.occupancy import Occupancy
 from mirage.cost.read_again import evicted
 from mirage.cost.target import Target
@@ -32,11 +33,11 @@ it counts."""
 
 
 def memory_times(
-    f: KernelFeatures, target: Target, o: Occupancy, load: Num, streams: Num
+    f: KernelFeatures, kind: Kind, target: Target, o: Occupancy, load: Num, at_end: Num
 ) -> tuple[Num, Num]:
-    """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes each;
-    ``streams`` says whether they load all of it at once."""
-    together = o.waves <= 1
+    """Return the µs of device memory and of L2 for blocks that ``load`` this number of bytes each.
+    The bytes that are stored ``at_end``, when nothing is loaded, do not count."""
+    together, streams = o.waves <= 1, kind.streams
     # blocks that run together are in different phases: half of them wait for their loads outside
     # the loop
     staged = f.shared_step * np.maximum(steps_ahead(f), 0.5)
@@ -49,12 +50,12 @@ def memory_times(
     # bandwidth of what is in flight; near saturation more in flight still helps a little (stores do
     # not wait)
     missing = where(np.asarray(load) > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
-    moved = f.dram_read + evicted(f, target, o) + f.dram_write
+    moved = f.dram_read + evicted(f, target, o) + f.dram_write - at_end
     dram = moved / target.dram_bytes * np.sqrt(1.0 + np.square(missing))
-    return dram, _l2(f, target, o, load) + f.pieces / (0.5 * target.l2_bytes)
+    return dram, _l2(f, kind, target, o, load) + f.pieces / (0.5 * target.l2_bytes)
 
 
-def _l2(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> Num:
+def _l2(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy, load: Num) -> Num:
     """Return the µs in which blocks read from L2, or in which an SM receives the data if that is
     longer."""
     together, groups = o.waves <= 1, f.warpgroups
@@ -66,7 +67,7 @@ def _l2(f: KernelFeatures, target: Target, o: Occupancy, load: Num) -> Num:
     read = f.blocks * (load if is_zero(given) else load - given * f.steps)
     first = np.minimum(f.dram_read, read)
     l2 = where(together, first + (read - first) / AGAIN_IN_STEP, read) / target.l2_bytes
-    taken = where(together, TAKEN_IN_STEP, 1.0) * target.sm_bytes
+    taken = where(together & kind.multiplies, TAKEN_IN_STEP, 1.0) * target.sm_bytes
     if somewhere(groups):
         boxes = np.where(together, IN_STEP, 1.0)
         l2 = where(groups, read / (boxes * target.box_l2_bytes), l2)

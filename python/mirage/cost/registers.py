@@ -29,8 +29,6 @@ from mirage.semantics.ugraph import (
 
 PER_MATMUL = 4.2
 PER_OPERAND = 1.53
-GATHERED_BYTES = 4.0
-"""The bytes spilled for each excess value if warps add the sums of other warps."""
 PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
 """The registers of a part of a product that is added to sums in f32."""
 MOST_WARPS = 32
@@ -55,8 +53,6 @@ class Registers:
     """The registers of a thread."""
 
     wanted: float
-    exchanged: float
-    """The f32 values that a thread adds at once if warps share a contraction."""
     limit: int
     """The limit above which a block of this number of threads could not start."""
 
@@ -68,9 +64,7 @@ class Registers:
     @property
     def spilled_bytes(self) -> float:
         """The bytes that a thread probably writes to local memory and reads back, once."""
-        return 8.0 * max(0.0, self.wanted - self.limit) + GATHERED_BYTES * max(
-            0.0, self.exchanged - self.limit
-        )
+        return 8.0 * max(0.0, self.wanted - self.limit)
 
     @property
     def spills(self) -> bool:
@@ -152,11 +146,10 @@ class RegisterEstimator(BlockAnalysis):
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
         limit = limit_of(self.launch.schedule, registers_sm)
-        return Registers(*self._needed, limit)
+        return Registers(self._wanted, limit)
 
     @cached_property
-    def _needed(self) -> tuple[float, float]:
-        """The registers that are wanted, and the values that are added at once."""
+    def _wanted(self) -> float:
         held = sum(self._held(v) for v in self.accumulated)
         computed = [
             self._held(v)
@@ -170,13 +163,10 @@ class RegisterEstimator(BlockAnalysis):
             for x in op.operands
             if not self.loaded(x) and x not in self.kept
         ]
-        exchanged = [
-            self._held(op.result) * self.grid[op].k for op in self.matmuls if self.grid[op].k > 1
-        ]
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        return wanted, max(exchanged, default=0.0)
+        return wanted
 
     def chained(self) -> float:
         """Return the least registers that a thread holds between two products of a loop if a factor

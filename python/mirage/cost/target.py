@@ -81,6 +81,11 @@ class Target:
         return "warpgroup_mma" in self.abilities
 
     @property
+    def starts_early(self) -> bool:
+        """Whether a kernel may start before the one that it depends on has ended."""
+        return "dependent_launch" in self.abilities
+
+    @property
     def flight_total(self) -> float:
         """The bytes in flight on the whole chip that sustain 0.7 of DRAM's bandwidth."""
         return self.flight * self.sms

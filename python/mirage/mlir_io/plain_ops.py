@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from mirage.mlir_io import attributes as a
+from mirage.semantics import argsort as argsort
 from mirage.semantics import integer_totals as integer_totals  # registers their op classes
 from mirage.semantics import integers as integers
 from mirage.semantics import positions as positions

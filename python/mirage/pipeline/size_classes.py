@@ -27,7 +27,7 @@ from mirage.runtime.errors import ArgumentCountError, ArgumentSizeError, Argumen
 from mirage.runtime.launching.by_size import SizedExecutable, SizeTable, write_sizes
 from mirage.runtime.serialization.artifact import Artifact
 from mirage.runtime.serialization.sizes import common_size
-from mirage.verify.independent_rows import computed_from
+from mirage.verify.other_rows import computed_from
 
 if TYPE_CHECKING:
     import torch

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 from mirage.cost import CostReport, Target
 from mirage.cost.predict import predict
 from mirage.pipeline.size_bounds import ROWS
-from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import Axis, KernelGraph, Launch, Op, TensorType, Value, launches
-from mirage.verify.independent_rows import computed_from
+from mirage.semantics.ugraph import KernelGraph, Launch, Op, launches
+from mirage.verify.other_rows import graph_at, having
 
 SAMPLES = 9
 """The approximate number of sizes of a class at which kernels are compared."""
@@ -25,23 +23,11 @@ FAR = 1.1
 """A class is split if its kernels take more than this factor times the best at one of its sizes."""
 
 
-def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
-    """Return a graph of kernels, which is given for the size ``most``, for another size with the
-    same tiles: blocks without rows are left out. ``inputs`` are the numbers of the inputs that have
-    rows."""
-    rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
-    names = {v: _value_at(v, most, size) for v in rows}
-    for op in launches(graph.ops):
-        pairs = zip(op.body.params, op.operands, strict=True)
-        names.update({p: _value_at(p, most, size) for p, v in pairs if v in rows})
-    changed = rename_graph(graph, names)
-    return _having(changed, {op: _launch_at(op) for op in launches(changed.ops)})
-
-
 def predicted_at(
     graph: KernelGraph, inputs: Collection[int], most: int, size: int, target: Target
 ) -> CostReport | None:
-    """Predict the cost, at one size, of a graph for sizes up to ``most``; see :func:`graph_at` and
+    """Predict the cost, at one size, of a graph for sizes up to ``most``; see
+    :func:`~mirage.verify.other_rows.graph_at` and
     :func:`mirage.cost.predict.predict`."""
     return predict(graph_at(graph, inputs, most, size), target)
 
@@ -95,7 +81,7 @@ class Compared:
         order."""
         for op in launches(graph.ops):
             depths = [d for d in DEPTHS if d != op.schedule.stages]
-            variants = [graph, *(_having(graph, {op: _with_stages(op, d)}) for d in depths)]
+            variants = [graph, *(having(graph, {op: _with_stages(op, d)}) for d in depths)]
             graph = variants[self.near_best_first(variants)[0]]
         return graph
 
@@ -150,36 +136,9 @@ def _depths(graph: KernelGraph) -> list[KernelGraph]:
     found = [graph]
     for depth in DEPTHS:
         changed: dict[Op, Op] = {op: _with_stages(op, depth) for op in launches(graph.ops)}
-        found.append(_having(graph, changed))
+        found.append(having(graph, changed))
     return found
 
 
 def _with_stages(op: Launch, stages: int) -> Launch:
     return replace(op, schedule=replace(op.schedule, stages=stages))
-
-
-def _having(graph: KernelGraph, changed: Mapping[Op, Op]) -> KernelGraph:
-    """Return the graph with some ops replaced by others that define the same values."""
-    return replace(graph, ops=tuple(changed.get(op, op) for op in graph.ops))
-
-
-def _value_at(value: Value, most: int, size: int) -> Value:
-    if not value.type.shape or value.type.shape[0] % most:
-        return value  # the check of rows refuses such graphs
-    first, *others = value.type.shape
-    return Value(TensorType((first // most * size, *others), value.type.dtype), value.name)
-
-
-def _launch_at(op: Launch) -> Launch:
-    """Return a launch with as many blocks along rows as its results need now."""
-    parts: dict[str, int] = {}
-    extents = {axis.name: axis.extent for axis in op.grid}
-    for result, output in zip(op.results, op.body.outputs, strict=True):
-        if output.map and output.map[0]:
-            first, *inner = output.map[0]
-            each = output.value.type.shape[0] * prod(extents[axis] for axis in inner)
-            parts[first] = max(parts.get(first, 1), -(-result.type.shape[0] // each))
-    grid = tuple(
-        Axis(axis.name, min(axis.extent, parts.get(axis.name, axis.extent))) for axis in op.grid
-    )
-    return replace(op, grid=grid)

@@ -22,7 +22,8 @@ from mirage.semantics.positions import Lookup
 from mirage.semantics.ugraph import External, KernelGraph, TensorType, Value
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
-from mirage.verify.independent_rows import computed_from, why_rows_depend
+from mirage.verify.independent_rows import why_rows_depend
+from mirage.verify.other_rows import computed_from
 
 if TYPE_CHECKING:
     from mirage.compiler import Compiled

@@ -27,7 +27,8 @@ from mirage.semantics.ugraph import Boundary, External, KernelGraph, Op, Value, 
 from mirage.transforms.computed_integers import places
 from mirage.transforms.partition.calls import calls_of, filled
 from mirage.transforms.partition.partition import Part, partition
-from mirage.verify.independent_rows import computed_from, why_rows_depend
+from mirage.verify.independent_rows import why_rows_depend
+from mirage.verify.other_rows import computed_from
 
 Arguments: TypeAlias = "tuple[tuple[str, object], ...]"
 

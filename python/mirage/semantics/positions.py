@@ -61,6 +61,10 @@ class Iota(Lookup):
         return ()
 
     @property
+    def indices_below(self) -> int:
+        return self.result.shape[self.dim]
+
+    @property
     def counts_along(self) -> int | None:
         return self.dim
 

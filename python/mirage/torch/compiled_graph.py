@@ -95,8 +95,7 @@ class CompiledGraph:
 
     def __call__(self, *inputs: Any) -> Any:
         program = self.report.compiled  # read once: it may be set meanwhile
-        if program is None or (self.updates and self._overlap(inputs)):
-            # nothing to call, or inputs that cannot be distinguished
+        if program is None or not self._fits(inputs):
             return self.module.forward(*inputs)
         if program is not self._called:
             if captures():
@@ -126,6 +125,11 @@ class CompiledGraph:
     def is_ready(self) -> bool:
         """Whether its kernels compute the next call."""
         return self.report.compiled is not None
+
+    def _fits(self, inputs: Sequence[Any]) -> bool:
+        """Return whether the program has PyTorch's effects on inputs that lie in memory like
+        these."""
+        return not (self.updates and self._overlap(inputs)) and self.arranged.fits(inputs)
 
     def _overlap(self, inputs: Sequence[Any]) -> bool:
         """Return whether an input that is written to shares memory with another one."""

@@ -38,12 +38,12 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.functions_apart import functions_apart
-from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
+from mirage.torch.graph_inputs import check_inputs, enables_gradients, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
+from mirage.torch.ops_apart import ops_apart
 from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
@@ -103,7 +103,11 @@ def backend(
         return _Graph(module, work, devices, watch)
 
     def answer(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        apart = functions_apart(module, answer)
+        try:
+            apart = ops_apart(module, answer)
+        except Exception as error:
+            _stays(module, error, watch)
+            return module.forward
         return _answer(module, inputs, graph, watch) if apart is None else apart
 
     return answer(module, example_inputs)
@@ -152,6 +156,7 @@ class _Graph:
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
         self.without_gradients = without_checkpoints(module)
+        self.gradients = enables_gradients(self.without_gradients)
         self.rows: Rows | None = None
         self.why_alone = ""
         """Why there is a program for each set of sizes."""
@@ -176,7 +181,7 @@ class _Graph:
     def compiled(self, inputs: Sequence[Any], sizes: str = "") -> Found | None:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
-            check_inputs(inputs, self.devices)
+            check_inputs(inputs, self.devices, self.gradients)
             found = self._imported(inputs)
             found.report.sizes = sizes
             if isinstance(found, CompiledGraph):
@@ -273,7 +278,7 @@ class _Graph:
     def _sized_graph(self, rows: Rows, inputs: Sequence[Any]) -> SizedGraph:
         from mirage.torch.sized_graph import SizedGraph
 
-        check_inputs(inputs, self.devices)
+        check_inputs(inputs, self.devices, self.gradients)
         return SizedGraph(self.without_gradients, rows, inputs, self.work, self.watch)
 
 

@@ -35,8 +35,19 @@ def told_sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(told))
 
 
-def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> None:
-    """Raise :class:`StaysEager` if a graph with these inputs cannot be compiled."""
+def enables_gradients(module: torch.fx.GraphModule) -> bool:
+    """Return whether a graph has a region with gradients, wherever it is called."""
+    region: Any = torch._C._set_grad_enabled  # pyright: ignore[reportPrivateUsage]
+    regions = module.graph.find_nodes(op="call_function", target=region)
+    return any(node.args[0] for node in regions)
+
+
+def check_inputs(
+    inputs: Sequence[Any], devices: Sequence[str] = ("cuda",), gradients: bool = False
+) -> None:
+    """Raise :class:`StaysEager` if a graph with these inputs cannot be compiled; it may be called
+    with ``gradients`` within."""
+    recorded = torch.is_grad_enabled() or (gradients and not torch.is_inference_mode_enabled())
     for i, x in enumerate(inputs):
         if isinstance(x, int):
             continue
@@ -44,7 +55,7 @@ def check_inputs(inputs: Sequence[Any], devices: Sequence[str] = ("cuda",)) -> N
             raise StaysEager(f"input {i} is not a tensor but {x!r}")
         if x.device.type not in devices:
             raise StaysEager(f"input {i} is on {x.device}, expected {' or '.join(devices)}")
-        if x.requires_grad and torch.is_grad_enabled():
+        if x.requires_grad and recorded:
             raise StaysEager(
                 f"input {i} requires a gradient; use torch.no_grad() or inference_mode()"
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import free_symbols
 from torch.fx.passes.split_module import split_module
 
 
@@ -24,6 +25,7 @@ def examples_of(nodes: Sequence[Node]) -> list[Any] | None:
 
 def cut(module: GraphModule, place: Callable[[Node], int]) -> GraphModule:
     """Return the graph with a module for the ops of each place; places do not decrease."""
+    _hide_unbound(module)
     return split_module(module, module, place, keep_original_order=True)
 
 
@@ -37,3 +39,14 @@ def pieces_of(whole: GraphModule) -> Iterator[tuple[Node, GraphModule]]:
 def another(module: GraphModule) -> GraphModule:
     """Return a new module object with the same ``forward``."""
     return GraphModule(module, module.graph)
+
+
+def _hide_unbound(module: GraphModule) -> None:
+    """Keep what is in terms of symbols that no node of the graph gives from PyTorch, which would
+    look for those nodes: TorchDynamo has such a symbol for a number that it reads in a tensor."""
+    given = {n: n.meta["example_value"] for n in module.graph.nodes if "example_value" in n.meta}
+    sizes = (x.node.expr for x in given.values() if isinstance(x, torch.SymInt))
+    bound = {size for size in sizes if size.is_symbol}
+    for node, x in given.items():
+        if isinstance(x, torch.Tensor | torch.SymInt) and not free_symbols(x) <= bound:
+            node.meta["val"] = node.meta.pop("example_value")

@@ -49,6 +49,8 @@ class KeptLayout:
     bytes: int
     input: int | None
     group: int
+    conjugate: bool
+    negative: bool
 
 
 @dataclass(frozen=True)
@@ -245,8 +247,9 @@ def _kept_result(found: Any) -> KeptLayout | bool | int | float | str | None:
         return found
     dtype = str(found.dtype).removeprefix("torch.")
     return KeptLayout(
-        dtype, found.shape, found.strides, found.offset, found.bytes, found.input, found.group
-    )
+        dtype, found.shape, found.strides, found.offset, found.bytes, found.input, found.group,
+        found.conjugate, found.negative,
+    )  # fmt: skip
 
 
 def _result(kept: Any) -> Any:
@@ -254,7 +257,7 @@ def _result(kept: Any) -> Any:
         return kept
     return Layout(
         _dtype(kept.dtype), kept.shape, kept.strides, kept.offset, kept.bytes, kept.input,
-        kept.group,
+        kept.group, kept.conjugate, kept.negative,
     )  # fmt: skip
 
 

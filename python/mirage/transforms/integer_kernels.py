@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import singledispatch
 from itertools import chain
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.integer_formula import LOAD, Formula
 from mirage.semantics.integer_totals import IntegerCumulate, IntegerReduce
 from mirage.semantics.integers import Integers, MapIntegers, held
@@ -29,6 +30,7 @@ from mirage.transforms.computed_integers import formulas_of, in_memory, lines_of
 from mirage.transforms.integer_reductions import reducing
 from mirage.transforms.integer_rows import Rows
 from mirage.transforms.integer_scans import has_scan, scanning
+from mirage.transforms.sorting_kernels import sorting
 
 
 def with_integer_kernels(graph: KernelGraph) -> KernelGraph:
@@ -93,6 +95,11 @@ def _(op: IntegerReduce) -> list[Launch]:
 @_launches.register
 def _(op: IntegerCumulate) -> list[Launch]:
     return scanning(op) if has_scan(op) else []
+
+
+@_launches.register
+def _(op: Argsort) -> list[Launch]:
+    return sorting(op)
 
 
 @singledispatch

@@ -30,6 +30,7 @@ from mirage.semantics.ugraph import (
     Structure,
     launches,
 )
+from mirage.transforms.composed_formulas import with_composed_formulas
 from mirage.transforms.computed_integers import (
     integers_without_views,
     lines_of,
@@ -43,7 +44,7 @@ from mirage.transforms.written_rows import gathers_of, with_written_rows
 def fused(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with launches that compute the lookups that they load."""
     graph = integers_without_views(rows_without_views(with_integer_kernels(graph)))
-    graph = with_stored_integers(with_written_rows(graph))
+    graph = with_stored_integers(with_composed_formulas(with_written_rows(graph)))
     lookups = {op.result: op for op in graph.ops if isinstance(op, Lookup) and op.in_tiles}
     if not lookups:
         return graph

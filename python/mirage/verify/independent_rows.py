@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.ugraph import Cumulation, KernelGraph, Op, Structure, UnknownOp, Value
@@ -22,6 +23,7 @@ from mirage.verify.compression.digits import Structure as Digits
 from mirage.verify.compression.independent_copies import parallel_digits
 from mirage.verify.compression.index_relations import Irregular
 from mirage.verify.compression.readings import readings
+from mirage.verify.other_rows import computed_from, graph_at, size_of_whole_tiles
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,45 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
     no other value has them. Ops whose indices the verifier's digits do not relate, such as
     positions and lookups, are not known to treat rows alike.
     """
+    why = _why_at_sizes(graph, inputs, rows)
+    if why is None or any(_one_by_one(graph, inputs, rows)):
+        return why
+    return None
+
+
+def _one_by_one(graph: KernelGraph, inputs: Collection[int], rows: int) -> Iterator[bool]:
+    """Yield for each op on rows whether those may depend on each other. If they do not in any op,
+    they do not in the graph: ops may cut rows where others, which relate the parts of a row, cannot
+    be cut."""
+    dependent = computed_from(graph, inputs)
+    for op in graph.ops:
+        operands = tuple(dict.fromkeys(op.operands))
+        given = [i for i, v in enumerate(operands) if v in dependent]
+        if given:
+            alone = KernelGraph(graph.name, operands, (op,), op.results)
+            yield _why_at_sizes(alone, given, rows) is not None
+
+
+def _why_at_sizes(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
+    """Answer :func:`why_rows_depend` for all ops at once."""
+    why = _why_at(graph, inputs, rows)
+    if why is None:
+        return None
+    # The last tile of rows may be cut short. The same blocks at a size at which none is compute the
+    # same of existing rows.
+    size = size_of_whole_tiles(graph, inputs, rows)
+    if size is None:
+        return why
+    grown = graph_at(graph, inputs, rows, size)
+    try:
+        check_graph(grown)
+    except InvalidGraph:
+        return why
+    return None if _why_at(grown, inputs, size) is None else why
+
+
+def _why_at(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
+    """Answer :func:`why_rows_depend` for the tiles as they are at this size."""
     first = None
     try:
         for reading in readings((_with_totals(decompose(graph)),)):
@@ -143,15 +184,6 @@ def _exceptions(graph: KernelGraph, inputs: Collection[int], rows: _Rows) -> Ite
                 yield f"a result of {_name(op)} does not have the rows outermost"
             elif value not in dependent and rows.occur(value):
                 yield f"{_name(op)} tells rows apart and does not depend on them"
-
-
-def computed_from(graph: KernelGraph, inputs: Collection[int]) -> set[Value]:
-    """Return some inputs, by their numbers, and all values that are computed from them."""
-    found = {graph.inputs[i] for i in inputs}
-    for op in graph.ops:
-        if any(v in found for v in op.operands):
-            found.update(op.results)
-    return found
 
 
 def _name(op: Op) -> str:

@@ -559,6 +559,19 @@ kernel.graph @cumulate_dim(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 
 // -----
 
+kernel.graph @argsort_type(%x: tensor<8x8xf16>) -> tensor<8x8xi64> {
+  %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf16>) -> tensor<8x8xi64> {
+  ^bb0(%gx: tensor<8x8xf16>):
+    %t = block.load %gx [[m], []] : tensor<8x8xf16> -> !block.tile<4x8xf16>
+    // expected-error @+1 {{expected elements of type f32 or i64, got 'f16'}}
+    %c = block.argsort %t dim 1 : (!block.tile<4x8xf16>) -> !block.tile<4x8xi64>
+    block.store %c [[m], []] : !block.tile<4x8xi64>
+  }
+  kernel.return %y : tensor<8x8xi64>
+}
+
+// -----
+
 kernel.graph @cumulate_type(%x: tensor<8x8xf16>) -> tensor<8x8xf16> {
   %y = kernel.launch(%x) grid [m = 2] : (tensor<8x8xf16>) -> tensor<8x8xf16> {
   ^bb0(%gx: tensor<8x8xf16>):

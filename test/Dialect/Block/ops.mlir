@@ -114,6 +114,8 @@ kernel.graph @so_far(%x: tensor<4x64xf16>) -> tensor<4x64xf32> {
     %c = block.cumulate sum %t dim 1 : (!block.tile<2x64xf16>) -> !block.tile<2x64xf32>
     // CHECK: block.cumulate max exclusive %{{.*}} dim 0 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
     %d = block.cumulate max exclusive %c dim 0 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
+    // CHECK: block.argsort descending %{{.*}} dim 1 : (!block.tile<2x64xf32>) -> !block.tile<2x64xi64>
+    %p = block.argsort descending %c dim 1 : (!block.tile<2x64xf32>) -> !block.tile<2x64xi64>
     // CHECK: block.cumulate prod %{{.*}} dim 1 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
     %e = block.cumulate prod %c dim 1 : (!block.tile<2x64xf32>) -> !block.tile<2x64xf32>
     block.store %d [[b], []] : !block.tile<2x64xf32>

@@ -777,3 +777,11 @@ kernel.graph @integer_scan_along_nothing(%x: tensor<4x8xi64>) -> tensor<4x8xi64>
   %0 = kernel.integer_cumulate sum %x dim 2 : (tensor<4x8xi64>) -> tensor<4x8xi64>
   kernel.return %0 : tensor<4x8xi64>
 }
+
+// -----
+
+kernel.graph @too_many_places(%x: tensor<4x8xf32>) -> tensor<4x9xi64> {
+  // expected-error @+1 {{expected a result of shape 4x8, got 4x9}}
+  %0 = kernel.argsort %x dim 1 : (tensor<4x8xf32>) -> tensor<4x9xi64>
+  kernel.return %0 : tensor<4x9xi64>
+}

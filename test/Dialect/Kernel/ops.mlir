@@ -250,3 +250,12 @@ kernel.graph @integer_totals(%a: tensor<16x8xi64>, %b: tensor<16x8xi8>) -> (tens
   %c = kernel.integer_cumulate max reversed %b dim 0 : (tensor<16x8xi8>) -> tensor<16x8xi8>
   kernel.return %s, %c : tensor<16x1xi64>, tensor<16x8xi8>
 }
+
+// CHECK-LABEL: kernel.graph @orders
+kernel.graph @orders(%a: tensor<16x8xf16>) -> (tensor<16x8xi64>, tensor<3x8xi64>) {
+  // CHECK: kernel.argsort descending %{{.*}} dim 1 : (tensor<16x8xf16>) -> tensor<16x8xi64>
+  %p = kernel.argsort descending %a dim 1 : (tensor<16x8xf16>) -> tensor<16x8xi64>
+  // CHECK: kernel.argsort %{{.*}} dim 0 : (tensor<16x8xf16>) -> tensor<3x8xi64>
+  %q = kernel.argsort %a dim 0 : (tensor<16x8xf16>) -> tensor<3x8xi64>
+  kernel.return %p, %q : tensor<16x8xi64>, tensor<3x8xi64>
+}

@@ -133,6 +133,15 @@ func.func @cumulate_type(%x: !half) {
 
 // -----
 
+#wide = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], repeat = [1, 3]>
+func.func @argsort_size(%x: !thread.fragment<16x24xf32, #wide>) {
+  // expected-error @+1 {{expected as many elements along dimension 1 as a power of two, got 24}}
+  %c = thread.argsort %x dim 1 size 20 : !thread.fragment<16x24xf32, #wide> -> !thread.fragment<16x24xi64, #wide>
+  return
+}
+
+// -----
+
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !acc = !thread.fragment<16x8xf32, #acc>
 func.func @cumulate_dim(%x: !acc) {

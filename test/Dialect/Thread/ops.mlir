@@ -57,6 +57,8 @@ func.func @shapes(%x: !thread.fragment<16x8xf32, #acc>, %w: !thread.fragment<16x
   %so_far = thread.cumulate max exclusive %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.cumulate prod %{{.*}} dim 1 {scratch = 1024 : i64} : <16x8xf32,
   %factors = thread.cumulate prod %x dim 1 {scratch = 1024 : i64} : !thread.fragment<16x8xf32, #acc>
+  // CHECK: thread.argsort descending %{{.*}} dim 1 size 6 : <16x8xf32, {{.*}} -> <16x8xi64,
+  %places = thread.argsort descending %x dim 1 size 6 : !thread.fragment<16x8xf32, #acc> -> !thread.fragment<16x8xi64, #acc>
   // CHECK: thread.broadcast %{{.*}} dim 1
   %b = thread.broadcast %r dim 1 : !thread.fragment<16x1xf32, #rows> -> !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.transpose %{{.*}} : {{.*}} -> <8x16xf32,

@@ -96,15 +96,18 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "programs", "within_programs", "error", "mean", "worst"),
     [
-        ("measured_kernels_of_85_programs.json.xz", 85, 0.75, 0.13, 1.02, 1.10),
-        ("measured_kernels_of_35_programs.json.xz", 35, 0.5, 0.12, 1.02, 1.06),
+        ("measured_kernels_of_42_programs.json.xz", 42, 0.45, 0.095, 1.04, 1.12),
+        ("measured_kernels_of_88_programs.json.xz", 88, 0.6, 0.13, 1.02, 1.11),
+        ("measured_kernels_of_85_programs.json.xz", 85, 0.75, 0.11, 1.02, 1.15),
+        ("measured_kernels_of_35_programs.json.xz", 35, 0.55, 0.10, 1.02, 1.10),
     ],
 )
 def test_the_choice_is_near_the_best_of_the_first_eight(
     name: str, programs: int, within_programs: float, error: float, mean: float, worst: float
 ) -> None:
     """On average and in the worst case. Of the 35 programs, 20 are neither among the 85 nor among
-    those to which parameters were fitted."""
+    those to which parameters were fitted. The kernels of the 85 and of the 35 were compiled when a
+    dependent kernel did not yet start at once."""
     data = kernels_of(name)
     m = Measured.of(data, assembled=True)
     s = summary(m, m.predict(H200))

@@ -9,6 +9,7 @@ import pytest
 from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
 from mirage.emulator.run_artifact import run_artifact
+from thorough import some_of
 from written_kernels.odd_products import linear, product
 
 DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
@@ -25,7 +26,7 @@ DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
         (64, 63, 127, ("sm_90a", "sm_80")),
     ],
 )
-@pytest.mark.parametrize("stages", [1, 3])
+@pytest.mark.parametrize("stages", some_of([1, 3], 2))
 def test_products(chips: tuple[str, str], m: int, n: int, k: int, stages: int) -> None:
     """An odd or even total number of elements; rows that end within a tile, or with one. The chips
     are those for one stage and for three."""
@@ -42,7 +43,7 @@ def test_tiles(tile: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("tile", [(16, 24, 48), (16, 40, 80), (32, 72, 144)])
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize("stages", some_of([1, 2], 2))
 def test_rows_of_which_threads_have_no_whole_number(
     tile: tuple[int, int, int], stages: int
 ) -> None:

@@ -77,12 +77,11 @@ RUNS = (
 
 def test_one_group_of_warps_works_beside_its_own_products() -> None:
     """A group that is alone on its multiprocessor was predicted to take up to 1.39 times as long as
-    it does. (What starts early behind these kernels is predicted to take 1 µs longer than it does,
-    which is why they may be predicted faster than they are.)"""
+    it does; two groups in few steps 0.7 times, as nothing is beside the stores of their sums."""
     for run in RUNS:
-        assert 0.70 < run.predicted / run.measured < 1.08
+        assert 0.85 < run.predicted / run.measured < 1.19
     errors = [abs(np.log(run.predicted / run.measured)) for run in RUNS]
-    assert np.mean(errors) < 0.145
+    assert np.mean(errors) < 0.04
 
 
 @pytest.mark.parametrize("sizes", sorted({run.sizes for run in RUNS}))

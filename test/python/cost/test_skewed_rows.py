@@ -21,7 +21,7 @@ from mirage.cost.skewed_rows import is_odd, may_skew
 from mirage.mlir_io import graph_from_text
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.scalar import DType
-from mirage.semantics.ugraph import Launch, Loop, TensorType, launches
+from mirage.semantics.ugraph import Launch, Loop, TensorType, launches, loops
 from mirage.workloads.products import linear_layer
 from written_kernels.odd_products import linear, product
 
@@ -134,7 +134,7 @@ def test_the_search_copies_odd_rows_ahead() -> None:
 
     (kernel, odd), (_, aligned) = best_linear(4095), best_linear(4096)
     assert any(isinstance(op, Loop) for op in kernel.body.ops)
-    assert kernel.schedule.stages > 2
+    assert kernel.schedule.stages > 1
     assert features_of(kernel).odd_step == 0
     assert features_of(replace(kernel, schedule=replace(kernel.schedule, stages=1))).odd_step == 0
     assert odd < 1.5 * aligned
@@ -167,7 +167,9 @@ def test_skewed_rows_as_measured() -> None:
 
 
 def test_short_pieces_of_skewed_rows_cost_more() -> None:
-    """Parts of K of 64 bytes each: 20.3 µs with what adds them up, the best tiles without parts
-    16.0."""
+    """Pieces of 64 bytes of K, in parts: 20.3 µs with what adds them up; the best tiles without
+    parts 15.9; four parts in pieces of 512 bytes 14.4."""
     best, _ = best_linear(4095)
-    assert all(axis.name != "k_part" for axis in best.grid)
+    (loop,) = loops(best)
+    parts = math.prod(axis.extent for axis in (*best.grid, loop.axis) if axis.name.startswith("k"))
+    assert 4095 * 2 / parts >= 256

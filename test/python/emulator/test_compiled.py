@@ -23,6 +23,7 @@ from mirage.mlir_io import graph_from_text
 from mirage.runtime.serialization.artifact import Artifact
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import KernelGraph
+from thorough import thorough
 from written_kernels.odd_products import linear
 from written_kernels.thread_kernels import compile_ptx
 from written_kernels.warpgroup_attention import Attention
@@ -182,9 +183,9 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
         ("split attention", "wait", 3, 0),
         # Addresses that warps without a copy compute and never use.
         ("split attention", "swizzle", 5, 2),
-        ("norm tails", "bound", 10, None),
+        thorough("norm tails", "bound", 10, None),
         ("norm tails", "mask", 3, None),
-        ("split attention tails", "bound", 10, None),
+        thorough("split attention tails", "bound", 10, None),
         ("split attention tails", "mask", 2, None),
         ("softmax tails", "bound", 8, None),
         ("odd depth", "barrier", 1, 0),

@@ -42,6 +42,28 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         (X, rand(4, 4)),
     ),
     "numbers": (lambda x: torch.view_as_real(z(x) * (1 + 2j) / 2j + (1 - 1j)), (X,)),
+    "real and complex operands": (
+        lambda x, a: tuple(
+            torch.view_as_real(y)
+            for y in (
+                z(x) + x[..., :4],
+                a[0] - z(x),
+                2 - z(x) + 3,
+                torch.where(a[0] > 0, z(x), a[1]),
+            )
+        ),
+        (X, rand(4, 4)),
+    ),
+    "exponentials": (lambda x: torch.view_as_real(torch.exp(1j * x)), (X,)),
+    "means": (lambda x: tuple(map(torch.view_as_real, (z(x).mean(), z(x).mean((0, -1))))), (X,)),
+    "products of matrices": (
+        lambda x, a: tuple(
+            torch.view_as_real(y)
+            for y in (z(x) @ z(a), z(x)[0, 0] @ z(a), torch.bmm(z(x)[0], z(x)[0].mT), z(a).t())
+        ),
+        (X, rand(4, 6)),
+    ),
+    "rows": (lambda x, at: torch.view_as_real(z(x)[:, at]), (X, torch.tensor([2, 0, 2]))),
     "parts": (lambda x: (z(x).real, z(x).imag + 1, torch.complex(x, x * 2).imag), (X,)),
     "views": (
         lambda x: tuple(
@@ -97,9 +119,8 @@ def test_a_table_is_computed_at_import(module: nn.Module) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[..., object], tuple[Any, ...]]] = {
-    "no rule": (lambda x: torch.view_as_real(z(x).exp()), (X,)),
+    "no rule": (lambda x: torch.view_as_real(z(x).sin()), (X,)),
     "a power": (lambda x: torch.view_as_real(z(x) ** 2j), (X,)),
-    "a real and a complex number": (lambda x: torch.view_as_real(z(x) + x[..., :4]), (X,)),
 }
 
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 from emulated_kernels import emulated_kernels
 from mirage.frontend.program import Program
+from thorough import thorough
 from torch_programs.op_by_op import op_by_op
 from whole_models import MODELS, measured, model
 from whole_models.catalog import LENGTH
@@ -38,7 +39,9 @@ STEPS = frozenset(at - LENGTH for at in (12, 13, 15, 16, 31, 32, 63, 64, 75))
 the positions of their tokens are these."""
 
 
-@pytest.mark.parametrize("name", ["gemma2", "gpt2", "mixtral", "bert", "t5", "vit"])
+@pytest.mark.parametrize(
+    "name", [thorough("gemma2"), "gpt2", "mixtral", "bert", thorough("t5"), "vit"]
+)
 def test_the_kernels_of_a_whole_model(name: str) -> None:
     chosen = model(name)
     chosen = replace(chosen, sizes={**chosen.sizes, **ONE_LAYER.get(name, {})})

@@ -26,6 +26,7 @@ from mirage.mlir_io.attributes import FORMS
 from mirage.mlir_io.plain_ops import rows
 from mirage.mlir_io.text import MalformedTextError
 from mirage.semantics.alternatives import Alternatives, Holds, VerdictNote
+from mirage.semantics.argsort import argsort
 from mirage.semantics.builder import Builder
 from mirage.semantics.decompose import decompose
 from mirage.semantics.integer_formula import Formula, read_step
@@ -49,6 +50,7 @@ from mirage.semantics.ugraph import (
     Value,
 )
 from mirage.workloads import all_workloads, get
+from thorough import some_of
 
 WORKLOADS = [w.name for w in all_workloads() if "bs8" not in w.name and "bs16" not in w.name]
 
@@ -62,7 +64,7 @@ def round_trip(graph: KernelGraph, form: str | None = None) -> KernelGraph:
     return read.graph
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", some_of(WORKLOADS, 2))
 def test_workloads(name: str) -> None:
     graph = get(name).graph()
     round_trip(graph, "reference")
@@ -94,6 +96,7 @@ def every_op() -> KernelGraph:
     total = IntegerReduce((index,), (Value(index.type),), ReduceFn.MAX, (0,))
     so_far = (CumulateFn.SUM, 0, True, True)
     b.ops.extend([total, IntegerCumulate((index,), (Value(index.type),), *so_far)])
+    argsort(b, x, 1, 3, descending=True)
     b.cumulate(CumulateFn.SUM, x, 1, exclusive=True)
     b.cumulate(CumulateFn.MAX, x, 0, reversed=True)
     b.cumulate(CumulateFn.PROD, x, 1)

@@ -15,6 +15,7 @@ from mirage.cost.target import target_for
 from mirage.pipeline.commands.emulate import emulate
 from mirage.search import superoptimize
 from mirage.semantics.ugraph import External, KernelGraph, Launch
+from thorough import some_of
 
 Tensor = torch.Tensor
 OPTIONS = executed(candidates=2, budget=300.0, use_cache=False)
@@ -83,7 +84,7 @@ SMALL: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", some_of(SMALL, 2))
 def test_what_is_compiled_is_right(name: str) -> None:
     program, inputs = SMALL[name]
     found = mi.optimize(mi.from_torch(program, *inputs).program, OPTIONS)
@@ -153,7 +154,7 @@ def least(program: KernelGraph) -> float:
     return size / CARD.dram_bytes + FIXED
 
 
-@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("name", some_of(LARGE, 2))
 def test_predicted_time_is_that_of_the_bytes(name: str) -> None:
     program, inputs = LARGE[name]
     graph = mi.from_torch(program, *inputs).program.graph

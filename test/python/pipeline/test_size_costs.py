@@ -17,10 +17,10 @@ from mirage.pipeline.size_costs import (
     FAR,
     TOLD_APART,
     Compared,
-    graph_at,
     predicted_at,
 )
 from mirage.semantics.ugraph import KernelGraph, launches
+from mirage.verify.other_rows import graph_at
 
 TEXT = """
 kernel.graph @attention(%q: tensor<{b}x8x1x64xf16>, %k: tensor<{b}x8x512x64xf16>) -> tensor<{b}x8x1x64xf16> {{

@@ -4,6 +4,7 @@ none where there is no room for any."""
 from __future__ import annotations
 
 import errno
+import logging
 import multiprocessing
 import os
 import subprocess
@@ -102,3 +103,14 @@ def test_without_room_for_workers(
         assert pool is None
     said = f"no processes can be started to share the work ({os.strerror(number)}): one does it all"
     assert said in caplog.text
+
+
+def _warns() -> bool:
+    return logging.getLogger("mirage.cache").isEnabledFor(logging.WARNING)
+
+
+def test_their_parent_says_what_is_wrong_with_the_cache() -> None:
+    assert _warns()
+    with worker_processes(2) as pool:
+        if pool is not None:
+            assert not pool.submit(_warns).result()

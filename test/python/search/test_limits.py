@@ -57,7 +57,7 @@ def test_candidates_are_ranked_and_distinct() -> None:
 
 
 def test_report_is_complete() -> None:
-    result = superoptimize(attention(2, 64, 512, 64), H200)
+    result = superoptimize(attention(2, 64, 128, 64), H200)
     data = json.loads(json.dumps(result.report.to_json()))
     assert data["stop"] == "exhausted"
     for key in ("frames", "values", "edges", "kernels", "plans", "candidates"):

@@ -73,7 +73,7 @@ def test_which_sums_are_split(given: KernelGraph, split: bool) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [2, 4])
 def test_blocks_of_the_product_store_partial_sums(rows: int) -> None:
     given = program(rows)
     best = superoptimize(given, H200, SearchLimits(budget=60.0)).candidates[0].graph

@@ -11,6 +11,7 @@ import pytest
 from example_programs.search_programs import (
     attention,
     graph,
+    layer_norm_linear_gelu,
     n_transformer,
     residual_rms_linear,
     rms_linear,
@@ -20,6 +21,7 @@ from example_programs.search_programs import (
 )
 from mirage.cost import H200
 from mirage.cost.copy_kernels import copies_in
+from mirage.cost.first_bytes import after_another
 from mirage.search import SearchLimits, SearchReport, StopReason, superoptimize
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import regrouped
@@ -40,6 +42,7 @@ from mirage.workloads.attention import qk_norm_attention
 from mirage.workloads.layers import Layer, llama_layer
 from mirage.workloads.served import gained_qk_norm
 from mirage.workloads.workload import Workload
+from thorough import some_of
 
 SMALL = SearchLimits(columns=400, samples=1, derivations=2, plans=10_000)
 GATED = rms_swiglu_down(8, 256, 512)
@@ -76,15 +79,18 @@ def projections(rows: int = 8) -> KernelGraph:
 
 @pytest.mark.parametrize(
     "program",
-    [
-        rms_linear(16, 512, 512),
-        attention(2, 64, 512, 64),
-        swiglu(8, 256, 256),
-        projections(),
-        n_transformer(8, 1024),
-        residual_rms_linear(8, 512, 512),
-        GATED,
-    ],
+    some_of(
+        [
+            rms_linear(16, 512, 512),
+            attention(2, 64, 512, 64),
+            swiglu(8, 256, 256),
+            projections(),
+            n_transformer(8, 1024),
+            residual_rms_linear(8, 512, 512),
+            GATED,
+        ],
+        2,
+    ),
     ids=lambda g: g.name,
 )
 def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> None:
@@ -98,7 +104,7 @@ def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> No
     least, _ = every.partitions.cheapest(known=True)
     found = plan_search(program, known=kernels)
     best = found.plans()[0].time(H200)
-    assert best == pytest.approx(least - H200.combine)
+    assert best == pytest.approx(least - after_another(H200))
     assert floor == len(every.cuts.parts)  # the bounds were ones
     assert found.report.kernels <= every.report.kernels
 
@@ -111,7 +117,7 @@ class Patient(PlanSearch):
 
 
 def test_the_rest_of_a_hopeless_proposal_is_not_solved(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = gained_qk_norm("qk_norm", 2, 64, 64, 512).graph()
+    program = layer_norm_linear_gelu(8, 512, 512)
     monkeypatch.setattr(plans, "WORTH_KNOWING", 1.0)
     found, patient = plan_search(program), plan_search(program, kind=Patient)
     assert found.plans()[0].time(H200) == patient.plans()[0].time(H200)
@@ -209,7 +215,7 @@ def test_what_is_stored_for_one_kernel_may_be_shared_by_others() -> None:
     program = get("rms_qkv_m8").graph()
     apart = superoptimize(program, H200, limits).candidates[0]
     together = superoptimize(program, H200).candidates[0]
-    assert together.cost.time < 0.9 * apart.cost.time
+    assert together.cost.time < 0.95 * apart.cost.time
 
 
 SIZES = Layer(64, 4, 2, 16, 128, cached=48)

@@ -10,9 +10,10 @@ from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.ugraph import Launch
+from thorough import some_of
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", some_of(range(100), 2))
 def test_candidates_compute_random_programs(seed: int) -> None:
     graph = Generator(seed).graph()
     if graph is None:

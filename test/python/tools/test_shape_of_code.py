@@ -64,7 +64,7 @@ CLASS_TESTS = {
     "mlir_io": 5,
     "pipeline": 3,
     "search": 26,
-    "semantics": 53,
+    "semantics": 52,
     "transforms": 67,
     "verify": 77,
 }

@@ -113,6 +113,17 @@ def test_gradients_stay_eager(caplog: pytest.LogCaptureFixture) -> None:
         torch.testing.assert_close(torch.compile(net, backend=host)(x), y, atol=2e-3, rtol=2e-3)
 
 
+def test_gradients_within_a_graph_stay_eager() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad((x * x).sum(), x)
+        return gradient * 2
+
+    x = torch.randn(16, 64, requires_grad=True)
+    with torch.no_grad():  # TorchDynamo ends the first graph inside of the region
+        torch.testing.assert_close(torch.compile(function, backend=host)(x), x * 4)
+
+
 def test_backend_is_registered(caplog: pytest.LogCaptureFixture) -> None:
     assert mirage.torch.backend is backend
     assert "mirage" in torch._dynamo.list_backends(exclude_tags=())  # pyright: ignore

@@ -30,6 +30,7 @@ from mirage.torch.graph_compiler import backend
 from mirage.torch.sized_graph import SizedClass
 from mirage.torch.workshop import COMMAND, Workshop
 from stub_workshop import HANGS, Gate, idle, settled, stub, until
+from thorough import some_of
 from torch._dynamo.exc import BackendCompilerFailed
 from torch_programs.op_by_op import op_by_op
 
@@ -236,7 +237,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("name", FAILURES)
-@pytest.mark.parametrize("blocking", [False, True])
+@pytest.mark.parametrize("blocking", some_of([False, True], 2))
 def test_a_process_that_fails_leaves_the_graph_to_pytorch(
     name: str, blocking: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

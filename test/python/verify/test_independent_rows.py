@@ -115,8 +115,37 @@ def test_kernels(body: str, why: str | None) -> None:
     assert found is None if why is None else found is not None and why in found
 
 
+MASKED = """%m = block.mask %a dim 0 [m] extent 12 fill 0.0 : !block.tile<4x8xf16>
+    %b = block.unary square %m : (!block.tile<4x8xf16>) -> !block.tile<4x8xf32>
+    block.store %b [[m], []] : !block.tile<4x8xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("body", "why"), [(PLAIN, None), (ACROSS, "relates rows"), (MASKED, "unequal parts")]
+)
+def test_a_last_tile_that_is_cut_short(body: str, why: str | None) -> None:
+    """12 rows in tiles of 8 are four sizes of 3 rows."""
+    text = LAUNCH.format(body=body).replace("16x", "12x").replace("[m = 4]", "[m = 2]")
+    graph = graph_from_text(text.replace("<4x", "<8x")).graph
+    found = why_rows_depend(graph, (0,), 4)
+    assert found is None if why is None else found is not None and why in found
+
+
 def test_builder_graphs() -> None:
     graph = mi.new_kernel_graph()
     x = graph.new_input(dims=(ROWS, 8), dtype=mi.float16)
     graph.mark_output(graph.exp(x))
     assert why_rows_depend(graph.program().graph, (0,), ROWS) is None
+
+
+def test_tiles_across_what_another_op_relates() -> None:
+    """Blocks compute 8 of 24 rows, of which sums combine 6 each."""
+    graph = mi.new_kernel_graph()
+    x = graph.new_input(dims=(24, 8), dtype=mi.float32)
+    block = mi.new_threadblock_graph({"m": 3})
+    block.new_output(block.square(block.new_input(x, {"m": 0})), {"m": 0})
+    (y,) = graph.customized([x], block)
+    graph.mark_output(graph.sum(graph.reshape(y, (4, 6, 8)), 1))
+    program = graph.program().graph
+    assert why_rows_depend(program, (0,), 4) is None
+    assert why_rows_depend(program, (0,), 24) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from mirage.verify import Kind
+from thorough import some_of
 from written.eight_bits import OTHER_EIGHT_BITS, SAME_EIGHT_BITS
 from written.families_right import FAMILIES_RIGHT
 from written.families_wrong import FAMILIES_WRONG
@@ -26,7 +27,7 @@ FAMILIES_NOT_SHOWN = (
 """Right ones that are unknown."""
 
 
-@pytest.mark.parametrize("pair", FAMILIES_RIGHT, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(FAMILIES_RIGHT, 2), ids=lambda pair: pair.name)
 def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
     """Except for a few, they are shown to be the same."""
     verdict = verdict_of(pair, FAMILIES)
@@ -44,7 +45,7 @@ def test_another_program_of_any_kind_is_not_accepted(pair: Pair) -> None:
         assert not verdict.equivalent or verdict.defined is False, verdict
 
 
-@pytest.mark.parametrize("pair", RIGHT + SAME_FUNCTIONS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(RIGHT + SAME_FUNCTIONS, 2), ids=lambda pair: pair.name)
 def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, FUNCTIONS if pair in FUNCTIONS else ALL)
     assert verdict.equivalent, verdict
@@ -60,7 +61,7 @@ def test_what_is_nearly_the_same_is_not_accepted(pair: Pair) -> None:
         assert verdict.kind is not Kind.PROVED or verdict.defined is False, verdict
 
 
-@pytest.mark.parametrize("pair", SAME_POSITIONS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SAME_POSITIONS, 2), ids=lambda pair: pair.name)
 def test_the_same_program_of_positions_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, POSITIONS)
     assert verdict.equivalent, verdict
@@ -73,7 +74,7 @@ def test_another_program_of_positions_is_not_accepted(pair: Pair) -> None:
     assert not verdict.equivalent, verdict
 
 
-@pytest.mark.parametrize("pair", SAME_EIGHT_BITS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SAME_EIGHT_BITS, 2), ids=lambda pair: pair.name)
 def test_the_same_program_of_eight_bits_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, EIGHT_BITS)
     assert verdict.equivalent, verdict

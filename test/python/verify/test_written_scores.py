@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import pytest
 import torch
 import torch.nn.functional as F
+from thorough import some_of
 from torch import Tensor
 from written.pairs import Pair, Program, verdict_of
 
@@ -71,7 +72,7 @@ def pairs(of: Sequence[tuple[Program, Program]]) -> list[Pair]:
     ]
 
 
-@pytest.mark.parametrize("pair", pairs(KEEPS), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(pairs(KEEPS)), ids=lambda pair: pair.name)
 def test_more_digits_may_be_kept(pair: Pair) -> None:
     verdict = verdict_of(pair, [pair])
     assert verdict.accepted, verdict

@@ -4,6 +4,7 @@ not."""
 from __future__ import annotations
 
 import pytest
+from thorough import some_of
 from written.experts_right import EXPERTS_RIGHT
 from written.experts_wrong import EXPERTS_WRONG
 from written.limits_right import LIMITS_RIGHT
@@ -19,7 +20,7 @@ RIGHT = (*SPELLINGS_RIGHT, *EXPERTS_RIGHT, *LIMITS_RIGHT, *TABLES_RIGHT, *LITERA
 WRONG = (*SPELLINGS_WRONG, *EXPERTS_WRONG, *LIMITS_WRONG, *TABLES_WRONG, *LITERALS_WRONG)
 
 
-@pytest.mark.parametrize("pair", RIGHT, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(RIGHT), ids=lambda pair: pair.name)
 def test_another_spelling_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, RIGHT)
     assert verdict.equivalent, verdict

@@ -64,6 +64,20 @@ double mirage::block::getCumulationCost(const LinearLayout &layout, int64_t dim)
   return cost;
 }
 
+double mirage::block::getSortingCost(const LinearLayout &layout, int64_t dim) {
+  // Bit b of the position is compared once for each of the bits above it, and once more.
+  int64_t bits = llvm::Log2_64(layout.getExtent(dim)), lanes = 0, warps = 0;
+  for (int64_t bit = 0; bit < bits; ++bit) {
+    auto isBit = [&](Coord vector) { return vector[dim] == int64_t(1) << bit; };
+    if (llvm::any_of(layout.getLane(), isBit))
+      lanes += bits - bit;
+    else if (llvm::any_of(layout.getWarp(), isBit))
+      warps += bits - bit;
+  }
+  double registers = double(layout.getNumRegisters()), all = double(bits * (bits + 1) / 2);
+  return registers * (8 * all + 4 * double(lanes + warps)) + exchangeCost * double(warps);
+}
+
 /// Elements of one vector access: neighbours along `dim`, at most 16 bytes.
 static int64_t getVectorWidth(const LinearLayout &layout, int64_t elementBytes, int64_t dim) {
   return std::min<int64_t>(layout.contiguous(dim), 16 / elementBytes);

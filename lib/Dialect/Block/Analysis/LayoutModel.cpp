@@ -180,6 +180,15 @@ static void addCandidate(LayoutGroup &group, const LinearLayout &layout) {
   group.candidates.push_back(layout);
 }
 
+/// The dimension along which an op needs to know where elements are; none of other ops (or null).
+static std::optional<int64_t> getScannedDim(Operation *op) {
+  if (auto cumulate = dyn_cast_or_null<CumulateOp>(op))
+    return cumulate.getDim();
+  if (auto argsort = dyn_cast_or_null<ArgsortOp>(op))
+    return argsort.getDim();
+  return std::nullopt;
+}
+
 void LayoutModel::addCandidates() {
   for (const MatmulModel &matmul : matmuls)
     for (const WarpGrid &grid : matmul.grids) {
@@ -197,9 +206,8 @@ void LayoutModel::addCandidates() {
   for (LayoutGroup &entry : groups)
     for (int64_t vector : {8, 4, 2, 1}) {
       for (Value value : entry.members)
-        if (auto cumulate = value.getDefiningOp<CumulateOp>())
-          addCandidate(entry, thread::scanLayout(entry.rows, entry.cols, cumulate.getDim(), vector,
-                                                 numWarps));
+        if (std::optional<int64_t> dim = getScannedDim(value.getDefiningOp()))
+          addCandidate(entry, thread::scanLayout(entry.rows, entry.cols, *dim, vector, numWarps));
       addCandidate(entry, thread::rowLayout(entry.rows, entry.cols, 1, vector, numWarps));
       addCandidate(entry, thread::blockedLayout(entry.rows, entry.cols, vector, numWarps));
       if (entry.rows > 1)
@@ -235,9 +243,9 @@ void LayoutModel::shareCandidates() {
     } else if (auto reduce = dyn_cast<ReduceOp>(op)) {
       offer(reduce.getInput(), reduce.getResult(),
             [&](const LinearLayout &layout) { return reduceLayout(layout, reduce.getDims()); });
-    } else if (isa<ConvertLayoutOp, CumulateOp>(op)) {
+    } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op)) {
       offer(op->getOperand(0), op->getResult(0), same);
-      if (isa<CumulateOp>(op))
+      if (getScannedDim(op))
         offer(op->getResult(0), op->getOperand(0), same);
     } else if (auto transpose = dyn_cast<TransposeOp>(op)) {
       auto swap = [](const LinearLayout &layout) { return layout.transpose(); };

@@ -79,6 +79,8 @@ static int64_t getStoredBytes(Type tensor) {
 static double getTileWork(Operation *op, const LinearLayout &layout) {
   if (auto cumulate = dyn_cast<CumulateOp>(op))
     return getCumulationCost(layout, cumulate.getDim());
+  if (auto argsort = dyn_cast<ArgsortOp>(op))
+    return getSortingCost(layout, argsort.getDim());
   auto tile = dyn_cast<TileOpInterface>(op);
   return tile ? double(tile.getElementWork()) * layout.getNumRegisters() : 0;
 }
@@ -223,7 +225,7 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
-  } else if (isa<ConvertLayoutOp, CumulateOp>(op) && !staged.contains(op->getOperand(0))) {
+  } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op) && !staged.contains(op->getOperand(0))) {
     addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
                   getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {

@@ -49,6 +49,11 @@ void PaddingAnalysis::visit(Operation *op) {
       if (Value rescale = accumulate.getRescale(index))
         tieEqual(value, rescale);
     }
+  if (auto argsort = dyn_cast<ArgsortOp>(op)) { // a network of pairs
+    Value input = argsort.getInput();
+    int64_t dim = argsort.getDim();
+    require(input, dim, llvm::PowerOf2Ceil(getTile(input).getShape()[dim]));
+  }
   if (auto matmul = dyn_cast<MatmulOp>(op)) {
     Value lhs = matmul.getLhs(), rhs = matmul.getRhs(), result = matmul.getResult();
     tie({lhs, 1}, {rhs, 0});

@@ -326,6 +326,15 @@ LogicalResult CumulateOp::verify() {
   return verifyTotalType(*this);
 }
 
+LogicalResult ArgsortOp::verify() {
+  if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
+    return failure();
+  Type element = tileOf(getInput()).getElementType();
+  if (!element.isF32() && !element.isInteger(64))
+    return emitOpError("expected elements of type f32 or i64, got ") << element;
+  return verifyElementType(*this, IntegerType::get(getContext(), 64));
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

@@ -103,7 +103,7 @@ private:
     for (Value value : op->getResults())
       if (isa<TileType>(value.getType()))
         classes.insert(value);
-    if (isElementwise(op) || isa<ReduceOp, CumulateOp>(op))
+    if (isElementwise(op) || isa<ReduceOp, CumulateOp, ArgsortOp>(op))
       for (Value operand : op->getOperands())
         tie(operand, op->getResult(0));
     auto accumulate = dyn_cast<AccumulateOp>(op);
@@ -210,13 +210,13 @@ private:
           planned[op] = matrixDims;
           return success();
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          int64_t which = getMatrixDimOrUnit(cumulate.getInput(), cumulate.getDim());
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          int64_t which = getMatrixDimOrUnit(along.getInput(), along.getDim());
           if (which < 0)
             return LogicalResult(
-                cumulate.emitOpError(
+                along.emitOpError(
                     "expected to go along one of the two dimensions larger than 1, got dimension ")
-                << cumulate.getDim());
+                << along.getDim());
           planned[op] = {which};
           return success();
         })
@@ -288,9 +288,9 @@ private:
           else
             reduce.setDims(planned[op]);
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          retype(cumulate);
-          cumulate.setDim(planned[op].front());
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          retype(along);
+          along.setDim(planned[op].front());
         })
         .Case<MaskOp>([&](MaskOp mask) {
           retype(mask);

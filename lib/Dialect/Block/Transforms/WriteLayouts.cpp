@@ -159,10 +159,10 @@ private:
           Value result = reduce.getResult();
           setResult(result, getNatural(result), partial.contains(result));
         })
-        .Case<CumulateOp>([&](CumulateOp cumulate) {
-          const LinearLayout &layout = layouts.find(cumulate.getResult())->second;
-          convertOperand(cumulate.getInputMutable(), layout);
-          setHolder(cumulate.getResult(), getTarget(cumulate.getResult(), layout));
+        .Case<CumulateOp, ArgsortOp>([&](auto along) {
+          const LinearLayout &layout = layouts.find(along.getResult())->second;
+          convertOperand(along.getInputMutable(), layout);
+          setHolder(along.getResult(), getTarget(along.getResult(), layout));
         })
         .Case<TransposeOp>([&](TransposeOp transpose) {
           Value result = transpose.getResult();

@@ -194,6 +194,16 @@ LogicalResult IntegerCumulateOp::verify() {
   return verifyElementType(*this, elementOf(getInput()));
 }
 
+LogicalResult ArgsortOp::verify() {
+  Shape shape(shapeOf(getInput())), result(shapeOf(getResult()));
+  size_t dim = getDim();
+  if (dim < std::min(shape.size(), result.size()) && result[dim] < shape[dim])
+    shape[dim] = result[dim];
+  if (failed(verifyCumulate(*this, shape, dim, result)))
+    return failure();
+  return verifyElementType(*this, IntegerType::get(getContext(), 64));
+}
+
 LogicalResult TransposeOp::verify() {
   if (failed(verifyTranspose(*this, shapeOf(getInput()), getPermutation(), shapeOf(getResult()))))
     return failure();

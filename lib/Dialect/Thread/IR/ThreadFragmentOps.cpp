@@ -209,6 +209,29 @@ int64_t CumulateOp::getScratchBytes() {
   return countExchangedTotals(type.getLinearLayout(), getDim()) * getElementBytes(type);
 }
 
+LogicalResult ArgsortOp::verify() {
+  FragmentType from = getOperand().getType(), to = getType();
+  if (failed(verifyDim(*this, getDim())) || failed(verifyNumbers(*this, from)))
+    return failure();
+  const LinearLayout &layout = from.getLinearLayout();
+  if (int64_t extent = layout.getExtent(getDim()); !llvm::isPowerOf2_64(extent))
+    return emitOpError("expected as many elements along dimension ")
+           << getDim() << " as a power of two, got " << extent;
+  if (!to.getElementType().isInteger(64))
+    return emitOpError("expected places of type i64, got ") << to.getElementType();
+  if (failed(verifyLayout(*this, to, layout)))
+    return failure();
+  return verifyNotPartial(*this, from, "the operand");
+}
+
+int64_t ArgsortOp::getScratchBytes() {
+  FragmentType type = getOperand().getType();
+  const LinearLayout &layout = type.getLinearLayout();
+  if (!layout.warpsSpan(getDim()))
+    return 0;
+  return layout.getExtent(0) * layout.getExtent(1) * getExchangedBytes();
+}
+
 LogicalResult ReduceWarpsOp::verify() {
   FragmentType from = getOperand().getType(), to = getType();
   if (!from.getPartial())
@@ -313,6 +336,11 @@ scratchEffects(OpT op,
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 void ReduceOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void IntegersOp::getEffects(Effects &effects) {
+  for (OpOperand &table : getTablesMutable())
+    effects.emplace_back(MemoryEffects::Read::get(), &table);
+}
 void CumulateOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
+void ArgsortOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ReduceWarpsOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }
 void ConvertLayoutOp::getEffects(Effects &effects) { scratchEffects(*this, effects); }

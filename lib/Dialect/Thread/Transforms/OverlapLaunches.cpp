@@ -128,6 +128,10 @@ private:
       return isOneOf(load.getSource(), op, arguments);
     if (auto element = dyn_cast<memref::LoadOp>(op))
       return isOneOf(element.getMemRef(), op, arguments);
+    if (auto formula = dyn_cast<thread::IntegersOp>(op))
+      return !formula.getTables().empty() && llvm::all_of(formula.getTables(), [&](Value table) {
+        return isOneOf(table, op, arguments);
+      });
     return false;
   }
 

@@ -104,6 +104,11 @@ def _argument(argument: Any) -> Given | Fixed:
 
 
 def _result(found: Layout, memory: int | None) -> Result:
+    if found.conjugate or found.negative:
+        raise IncompleteModelError(
+            "a result holds the negatives of the elements in its memory, which an artifact cannot "
+            "describe; return resolve_conj() or resolve_neg() of it"
+        )
     dtype = _dtype("a result", found.dtype)
     return Result(found.shape, found.strides, dtype, found.offset, found.bytes, memory, found.group)
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 class Layout:
     """The place of a result in its storage (sizes, strides and offset in elements).
 
-    ``input`` is the input whose storage it is, with the offset counted from the input's start.
-    Without an input, results of the same ``group`` share a storage of ``bytes``."""
+    ``input`` is the input whose storage it is, with the offset counted from the input's start; it
+    may have elements of another type. Without an input, results of the same ``group`` share a
+    storage of ``bytes``. A ``conjugate`` or ``negative`` result holds the conjugates or negatives
+    of the elements in its memory, as PyTorch's lazy views of complex tensors do."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -29,6 +31,8 @@ class Layout:
     bytes: int
     input: int | None
     group: int
+    conjugate: bool = False
+    negative: bool = False
 
 
 Found = Layout | bool | int | float | str | None
@@ -49,11 +53,21 @@ class Arranged:
             group = self._at(i).group
             counts[group] = counts.get(group, 0) + 1
         self._shared = {group for group, count in counts.items() if count > 1}
+        self._typed: list[tuple[Layout, int]] | None = None
+        """Views of inputs of another type, with the inputs' numbers."""
 
     @property
     def memories(self) -> list[int]:
         """The memories of the computed results: equal numbers for those that share one."""
         return [self._at(i).group for i in self.computed]
+
+    def fits(self, inputs: Sequence[Any]) -> bool:
+        """Return whether results of other types can be seen in the memory of these inputs."""
+        if self._typed is None:
+            layouts = (at for at in self.layouts if isinstance(at, Layout))
+            views = [(at, at.input) for at in layouts if at.input is not None]
+            self._typed = [(at, i) for at, i in views if at.dtype != inputs[i].dtype]
+        return all(_is_seen(inputs[i], at) for at, i in self._typed)
 
     def _at(self, place: int) -> Layout:
         at = self.layouts[place]
@@ -79,17 +93,44 @@ class Arranged:
             if at.group not in storages:
                 whole = torch.empty(at.bytes, dtype=torch.uint8, device=value.device)
                 storages[at.group] = whole.untyped_storage()
-            y = torch.empty(0, dtype=at.dtype, device=value.device)
-            y.set_(storages[at.group], at.offset, at.shape, at.strides)  # pyright: ignore
+            y = _lazily(_in_storage(storages[at.group], at, 0, value.device), at)
             _write(y, value)
             found[place] = y
         return tuple(found)
 
 
 def _view(x: torch.Tensor, at: Layout) -> torch.Tensor:
+    if x.dtype != at.dtype:
+        start = x.storage_offset() * x.itemsize // at.dtype.itemsize
+        return _lazily(_in_storage(x.untyped_storage(), at, start, x.device), at)
     if (tuple(x.shape), x.stride(), 0) == (at.shape, at.strides, at.offset):
-        return x
-    return x.as_strided(at.shape, at.strides, x.storage_offset() + at.offset)
+        return _lazily(x, at)
+    return _lazily(x.as_strided(at.shape, at.strides, x.storage_offset() + at.offset), at)
+
+
+def _is_seen(x: torch.Tensor, at: Layout) -> bool:
+    """Return whether a result of another type can be seen in an input's memory."""
+    aligned = x.storage_offset() * x.itemsize % at.dtype.itemsize == 0
+    return aligned and not x.is_conj() and not x.is_neg()
+
+
+def _in_storage(
+    storage: torch.UntypedStorage, at: Layout, start: int, device: torch.device
+) -> torch.Tensor:
+    """Return the elements of a result in a storage, where its offset counts from ``start``."""
+    import torch
+
+    y = torch.empty(0, dtype=at.dtype, device=device)
+    return y.set_(storage, start + at.offset, at.shape, at.strides)  # pyright: ignore
+
+
+def _lazily(x: torch.Tensor, at: Layout) -> torch.Tensor:
+    """Return what a result holds, given the elements in its memory."""
+    if at.negative:
+        import torch
+
+        x = torch._neg_view(x)  # pyright: ignore
+    return x.conj() if at.conjugate else x
 
 
 def _with_strides(value: torch.Tensor, at: Layout) -> torch.Tensor:

@@ -74,7 +74,7 @@ class TorchCall:
                 arguments[name] = next(rest)
         if write and self._in_place is not None:
             self._in_place(**arguments)
-            return (operands[0],)
+            return (carried(operands[0]) if self.call.seen_as else operands[0],)
         result = self._function(**arguments)
         results = result if isinstance(result, tuple | list) else (result,)
         return tuple(carried(x) if x is not None else None for x in results)

@@ -258,15 +258,15 @@ class KernelSolver:
         problem = analysis.problem
         halves = half_type(list(problem.leaves)) is not None
         row = SWIZZLED_ROW // 2 if halves else SWIZZLED_ROW // 4 if problem.tf32 else 0
+        tiled = (analysis.dims[0], *(atom.dims for atom in analysis.reads_first(kind)))
         found = columns_of(
             analysis.use, kind, self.limits.columns, self.limits.seed,
             row if self.target.has_warpgroups else 0,
+            lambda columns: columns.suiting(tiled, problem.table.sizes),
         )  # fmt: skip
         if found is None:
             return None
         columns, cut = found
-        loaded = (atom.dims for atom in analysis.reads_first(kind))
-        columns = columns.suiting((analysis.dims[0], *loaded), problem.table.sizes)
         return Sizing(columns, cut) if not columns.warpgroups.all() else None
 
     def _size(

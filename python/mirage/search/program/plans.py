@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from math import inf
 
+from mirage.cost.first_bytes import after_another
 from mirage.cost.target import Target
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.solver import HOPELESS
@@ -51,7 +52,7 @@ NEARLY, NEARLY_LATE = 0.99, 0.97
 """The search drops plans whose bounds are no better than this share of the best one: the first
 number holds always, the second one after half of the plans that it may examine. Predictions are not
 more exact than that."""
-ENOUGH = 0.4
+ENOUGH = 0.45
 """After this many kernels per plan that it may examine, the search accepts a plan that is still the
 best one at the next smaller doubt."""
 WORTH_KNOWING = 1.5
@@ -79,7 +80,7 @@ class Plan:
     def time(self, target: Target) -> float:
         """Return the predicted µs with the cheapest kernels."""
         total = sum(step_time(options[0]) for options in self.options)
-        return total + target.combine * max(0, len(self.options) - 1)
+        return total + after_another(target) * max(0, len(self.options) - 1)
 
 
 def step_time(step: Step) -> float:
@@ -167,8 +168,10 @@ class PlanSearch:
         return self._stays(part) or self._matmuls(part) <= self.limits.matmuls
 
     def _floor(self, part: Part) -> float:
-        own = 0.0 if self._stays(part) else self.program.floor(part)
-        return own + self.program.target.combine
+        target = self.program.target
+        if self._stays(part):
+            return target.combine
+        return self.program.floor(part) + after_another(target)
 
     def _advance(self, unsolved: list[Part], cost: float) -> None:
         """Solve the next part on the way to each part, the smallest first, until the proposal that
@@ -219,17 +222,19 @@ class PlanSearch:
         region = self._region(part)
         picks = self._solve(region)
         self._solved.add(part)
-        cost = step_time(picks[0]) + target.combine if picks else inf
+        between = after_another(target)
+        cost = step_time(picks[0]) + between if picks else inf
         if not picks and len(part.nodes) == 1 and not self._inside(part):
             # nothing smaller computes the value: the ops themselves, each a kernel of its own
-            cost = self.program.unfused(region.graph) + target.combine
+            cost = self.program.unfused(region.graph) + between
             self.partitions.settle(part, cost)
             return cost
 
         def larger(other: Part) -> float:
             left = self._region(other).graph.inputs
             saved = sum(v.type.bytes for v in region.graph.inputs if v not in left)
-            return RELIEF * cost - 2.0 * saved / target.dram_bytes
+            least = RELIEF * (cost - between) - 2.0 * saved / target.dram_bytes
+            return least + between
 
         self.partitions.settle(part, cost)
         self.partitions.raise_larger(part, larger)

@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from mirage.semantics.numbers import nearest
 from mirage.semantics.ops.op import NamedRows
-from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BINARY, BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -103,8 +102,8 @@ def range_of(op: Op, result: Value, xs: list[Range]) -> Range:
 def _found(op: Op, result: Value, xs: list[Range]) -> Range | None:
     """Return the range that follows from the ranges of the operands, whatever the type holds."""
     match op:
-        case Iota():
-            return (0, max(result.shape[op.dim] - 1, 0))
+        case _ if op.indices_below is not None:
+            return (0, max(op.indices_below - 1, 0))
         case Elementwise(cuts=True):
             half = 1 << (result.dtype.bits - 1)
             return xs[0] if -half <= xs[0][0] and xs[0][1] < half else None

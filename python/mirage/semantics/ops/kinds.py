@@ -192,7 +192,8 @@ class Scan(Op):
 
 @dataclass(frozen=True, eq=False)
 class Cumulation(Op, kind=True):
-    """An op whose result depends on the elements of its operand so far along a dimension."""
+    """An op whose result depends on the order of its operand's elements along a dimension, such as
+    on those so far."""
 
     @property
     @abstractmethod

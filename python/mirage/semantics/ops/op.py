@@ -162,6 +162,12 @@ class Op:
         return None
 
     @property
+    def indices_below(self) -> int | None:
+        """The number of elements along the dimension that the elements of the result are indices
+        of, if they are."""
+        return None
+
+    @property
     def named_indices(self) -> tuple[NamedRows, ...]:
         """The rows that all operands with indices name."""
         return () if self.names_rows is None else (self.names_rows,)

@@ -26,7 +26,6 @@ from mirage.semantics.ugraph import (
     Reduce,
     Scan,
     Source,
-    Unary,
     Value,
     View,
     Zeros,
@@ -50,7 +49,7 @@ class Pad:
 
 Pads = tuple[frozenset[Pad], ...]  # for each dimension
 Taint = tuple[
-    frozenset[tuple[Unary, int, Pad]], ...
+    frozenset[tuple[Op, int, Pad]], ...
 ]  # for each dimension: (exponential, its dimension, padding)
 
 
@@ -65,7 +64,7 @@ class Padding:
         self.zeros: dict[Value, Pads] = {}  # paddings in which the value is certainly zero
         self.low: dict[Value, Pads] = {}  # paddings in which the value cannot win a maximum
         self.taint: dict[Value, Taint] = {}
-        self.unsafe: set[tuple[Unary, int, Pad]] = set()
+        self.unsafe: set[tuple[Op, int, Pad]] = set()
         self._run(launch.body.ops)
         for output, result in zip(launch.body.outputs, launch.results, strict=True):
             for dim, marks in enumerate(self._taint(output.value)):
@@ -114,7 +113,7 @@ class Padding:
         rank, shape = len(op.result.shape), op.result.shape
         pads: list[set[Pad]] = [set() for _ in range(rank)]
         zeros: list[set[Pad]] = [set() for _ in range(rank)]
-        taint: list[set[tuple[Unary, int, Pad]]] = [set() for _ in range(rank)]
+        taint: list[set[tuple[Op, int, Pad]]] = [set() for _ in range(rank)]
         for v in op.operands:
             lead = rank - len(v.shape)
             for d, n in enumerate(v.shape):
@@ -132,7 +131,7 @@ class Padding:
             elif isinstance(op, Elementwise) and op.zeros is Zeros.ANY:
                 taint[d] = {mark for mark in taint[d] if not self._other_is_zero(op, d, mark)}
         self._lowered(op)
-        if isinstance(op, Unary) and op.fn is UnaryFn.EXP:
+        if op.function is UnaryFn.EXP:
             for d in range(rank):
                 taint[d] |= {(op, d, pad) for pad in self.exposed(op.operands[0], d)}
         if not isinstance(op, Elementwise):
@@ -165,7 +164,7 @@ class Padding:
         both = frozenset.union if op.zeros is Zeros.ANY else frozenset.intersection
         return set(both(*known))
 
-    def _other_is_zero(self, op: Op, dim: int, mark: tuple[Unary, int, Pad]) -> bool:
+    def _other_is_zero(self, op: Op, dim: int, mark: tuple[Op, int, Pad]) -> bool:
         rank = len(op.result.shape)
         carriers = [
             v
@@ -187,7 +186,7 @@ class Padding:
         self.zeros[op.result] = self._product(self._zeros(a), self._zeros(b), op)
         taint_a, taint_b = self._taint(a), self._taint(b)
         self.taint[op.result] = (
-            *(frozenset[tuple[Unary, int, Pad]]() for _ in op.result.shape[:-2]),
+            *(frozenset[tuple[Op, int, Pad]]() for _ in op.result.shape[:-2]),
             taint_a[-2],
             taint_b[-1],
         )
@@ -239,7 +238,7 @@ class Padding:
             v = accumulator.value
             self.pads[result] = self._without(self.of(v), op.axis.name)
             self.zeros[result] = self._without(self._zeros(v), op.axis.name)
-            taint: list[frozenset[tuple[Unary, int, Pad]]] = []
+            taint: list[frozenset[tuple[Op, int, Pad]]] = []
             for marks in self._taint(v):
                 inside = {mark for mark in marks if op.axis.name in mark[2].axes}
                 self.unsafe.update(inside)
@@ -251,7 +250,7 @@ class Padding:
         return tuple(frozenset(p for p in per_dim if axis not in p.axes) for per_dim in pads)
 
 
-def unsafe_paddings(padding: Padding, exp: Unary, dims: tuple[int, ...]) -> list[Pad]:
+def unsafe_paddings(padding: Padding, exp: Op, dims: tuple[int, ...]) -> list[Pad]:
     """Return the paddings along ``dims`` of the argument of ``exp`` that cannot become minus
     infinity."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import TypeAlias
 
+from mirage.semantics.argsort import Argsort
 from mirage.semantics.builder import promote
 from mirage.semantics.integer_ops import ops_of
 from mirage.semantics.integers import Integers
@@ -259,6 +260,16 @@ def _cumulate(w: _Writer, op: Cumulate) -> None:
         w.cast(result, op.result)
 
 
+def _argsort(w: _Writer, op: Argsort) -> None:
+    how: Arguments = (("stable", True), ("dim", op.dim), ("descending", op.descending))
+    places = Value(TensorType(op.operands[0].shape, DType.I64))
+    whole = places.type == op.result.type
+    w.call("argsort.stable", w.computable(op), op.result if whole else places, how)
+    if not whole:
+        part: Arguments = (("dim", op.dim), ("start", 0), ("length", op.result.shape[op.dim]))
+        w.call("narrow.default", (places,), op.result, part)
+
+
 def _slice(w: _Writer, op: Slice) -> None:
     value = op.operands[0]
     cut = [
@@ -330,6 +341,7 @@ _RULES: dict[type[Op], Callable[..., None]] = {
     Matmul: lambda w, op: w.typed(op, "matmul.default"),
     Reduce: _reduce,
     Cumulate: _cumulate,
+    Argsort: _argsort,
     Transpose: _transpose,
     Reshape: _reshape,
     Broadcast: _broadcast,

@@ -19,7 +19,7 @@ from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, External, KernelGraph, View
 from mirage.transforms.computed_integers import places
-from mirage.transforms.partition.formula_writer import FormulaWriter, named_function
+from mirage.transforms.formula_writer import FormulaWriter, named_function
 
 BIT_CALLS = {
     **{

@@ -16,7 +16,7 @@ from mirage.semantics.ugraph import External, KernelGraph
 from mirage.torch.sized_graph import SizedClass
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
-from mirage.verify.independent_rows import computed_from
+from mirage.verify.other_rows import computed_from
 
 from torch_programs.op_by_op import interpreted
 

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from mirage.frontend.program import Program
 from mirage.pipeline.make_plan import plan_of_pieces
+from mirage.runtime.dispatch.carriers import carried, seen_as
 from mirage.runtime.launching.run_plan import Steps
 from mirage.runtime.serialization.manifest import TORCH_NAMES
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
@@ -35,8 +36,10 @@ def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
     def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
         given = iter(tensors)
         values = [held[i] if i in held else next(given) for i in range(len(graph.inputs))]
+        for i in program.carriers.keys() - held.keys():  # those are carried already
+            values[i] = carried(values[i])
         outputs = steps(values, lambda part, xs, _: kernel(parts[part], xs), write=True)
-        return program.returned(outputs)
+        return program.returned(outputs, seen_as)
 
     return call
 

@@ -25,6 +25,9 @@ double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool part
 /// Running sums or maxima along `dim`.
 double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
 
+/// Elements in order along `dim`.
+double getSortingCost(const thread::LinearLayout &layout, int64_t dim);
+
 /// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major
 /// one (0) in global memory: instructions, and sectors of 32 bytes that they
 /// touch. No access is wider than `aligned` elements.

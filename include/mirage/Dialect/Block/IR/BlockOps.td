@@ -267,6 +267,24 @@ def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(
   }];
 }
 
+def Block_ArgsortOp : Block_OtherTileOp<"argsort", "::std::optional<unsigned>(dim)", "false"> {
+  let summary = "the places of the elements of each line of a tile in order";
+  let description = [{
+    Element `i` of a line of the result along `dim` is the index of the line's element of
+    rank `i` in ascending order, or with `descending` in descending order. Equal elements
+    keep their order, and NaN is larger than all numbers.
+
+    ```mlir
+    %p = block.argsort descending %x dim 1 : (!block.tile<1x500xf32>) -> !block.tile<1x500xi64>
+    ```
+  }];
+  let arguments = (ins Block_TileType:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       UnitAttr:$descending);
+  let assemblyFormat = [{
+    (`descending` $descending^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
 def Block_TransposeOp : Block_OtherTileOp<"transpose",
     "unsigned(::llvm::find(getPermutation(), dim) - getPermutation().begin())", "true"> {
   let summary = "reorder dimensions";

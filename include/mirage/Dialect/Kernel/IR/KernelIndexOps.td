@@ -117,6 +117,25 @@ def Kernel_IntegerCumulateOp : Kernel_TensorOp<"integer_cumulate"> {
   }];
 }
 
+def Kernel_ArgsortOp : Kernel_TensorOp<"argsort"> {
+  let summary = "the places of the elements of each line in order";
+  let description = [{
+    Element `i` of a line of the result along `dim` is the index of the line's element of
+    rank `i` in ascending order, or with `descending` in descending order. Equal elements
+    keep their order, and NaN is larger than all numbers. The result may have the first
+    places of each line only. A kernel of its own computes it.
+
+    ```mlir
+    %p = kernel.argsort descending %x dim 1 : (tensor<4x512xf16>) -> tensor<4x8xi64>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$input, ConfinedAttr<I64Attr, [IntNonNegative]>:$dim,
+                       UnitAttr:$descending);
+  let assemblyFormat = [{
+    (`descending` $descending^)? $input `dim` $dim attr-dict `:` functional-type($input, $result)
+  }];
+}
+
 //===----------------------------------------------------------------------===//
 // Tensors that equal another one except for some rows
 // ===----------------------------------------------------------------------===//

@@ -79,7 +79,8 @@ def Thread_BinaryOp : Thread_FragmentOp<"binary", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
-def Thread_IntegersOp : Thread_FragmentOp<"integers", [AttrSizedOperandSegments]> {
+def Thread_IntegersOp : Thread_Op<"integers", [AttrSizedOperandSegments,
+                                  DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let summary = "exact arithmetic on integers, element by element";
   let description = [{
     The formula of `block.integers`, of operands that have the result's layout, one
@@ -95,6 +96,7 @@ def Thread_IntegersOp : Thread_FragmentOp<"integers", [AttrSizedOperandSegments]
   }];
   let arguments = (ins Variadic<Thread_FragmentType>:$inputs,
                        Variadic<Thread_GlobalMemRef>:$tables, StrArrayAttr:$formula);
+  let results = (outs Thread_FragmentType:$result);
   let assemblyFormat = [{
     $inputs (`tables` `(` $tables^ `:` type($tables) `)`)? $formula attr-dict `:`
     functional-type($inputs, $result)
@@ -250,6 +252,35 @@ def Thread_CumulateOp : Thread_Op<"cumulate", [SameOperandsAndResultType,
     $fn (`exclusive` $exclusive^)? (`reversed` $reversed^)? $operand `dim` $dim attr-dict `:` type($operand)
   }];
   let hasVerifier = 1;
+}
+
+def Thread_ArgsortOp : Thread_Op<"argsort", [DeclareOpInterfaceMethods<Thread_ScratchOpInterface, ["getScratchBytes"]>,
+                                     DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "the places along one dimension of the elements in order";
+  let description = [{
+    Elements are f32 or i64, and places i64; the layouts are the same. The first `size` elements
+    along `dim` are put in order, and all others come after them. Pairs of an element
+    and its place are sorted by a bitonic network, in which each one is compared with that of
+    the thread whose position differs in one bit. That is another register, another lane (by a
+    shuffle), or another warp (through scratch memory).
+
+    ```mlir
+    %p = thread.argsort descending %x dim 1 size 6 : !thread.fragment<16x8xf32, #layout> -> !thread.fragment<16x8xi64, #layout>
+    ```
+  }];
+  let arguments = (ins UnitAttr:$descending, Thread_FragmentType:$operand, I64Attr:$dim,
+                       I64Attr:$size, OptionalAttr<I64Attr>:$scratch);
+  let results = (outs Thread_FragmentType:$result);
+  let assemblyFormat = [{
+    (`descending` $descending^)? $operand `dim` $dim `size` $size attr-dict `:` type($operand) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Whether an element and its place are one integer of 64 bits.
+    bool isPacked() { return getOperand().getType().getElementType().isF32(); }
+    /// Of an element and its place.
+    int64_t getExchangedBytes() { return isPacked() ? 8 : 12; }
+  }];
 }
 
 def Thread_BroadcastOp : Thread_FragmentOp<"broadcast"> {

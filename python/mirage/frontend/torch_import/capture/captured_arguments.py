@@ -47,10 +47,10 @@ def arguments_of(
     arguments: list[Argument] = []
     given: dict[torch.fx.Node, torch.Tensor] = {}
     updated: dict[str, int] = {}
-    placeholders = {node.name: node for node in graph.nodes if node.op == "placeholder"}
     names = _names_of_parameters(program)
-    for spec in exported.graph_signature.input_specs:
-        node = placeholders[spec.arg.name]
+    # by their order: a copy of a graph has another name for `input`, which is Python's
+    placeholders = graph.find_nodes(op="placeholder")
+    for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
         if isinstance(spec.arg, ConstantArgument) or not isinstance(
             node.meta.get("val"), torch.Tensor
         ):

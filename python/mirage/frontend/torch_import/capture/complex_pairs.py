@@ -9,9 +9,11 @@ stays unchanged, between conversions of its operands and its results.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import torch
+from torch._guards import detect_fake_mode
 from torch.fx import Graph, Node
 from torch.fx.node import map_aggregate, map_arg
 
@@ -61,6 +63,7 @@ class _Pairs:
         self.gone: set[Node] = set()
         self.at: Node | None = None
         self.first = next(n for n in graph.nodes if n.op != "placeholder")
+        self.mode = detect_fake_mode([_value(n) for n in graph.nodes]) or nullcontext()
 
     def visit(self, node: Node) -> None:
         inputs = [n for n in node.all_input_nodes if _is_complex(n)]
@@ -123,7 +126,8 @@ class _Pairs:
         node = self.graph.call_function(op, args)
         values = map_arg(args, _value)
         node.meta = {k: v for k, v in self.at.meta.items() if k not in ("val", "tensor_meta")}
-        node.meta["val"] = op(*values)
+        with self.mode:
+            node.meta["val"] = op(*values)
         return node
 
     def pair(self, z: Any) -> Node:
@@ -203,8 +207,51 @@ def _sum_over(p: _Pairs, z: Node, dims: Any = None, keep: bool = False) -> Node:
     return p.call(aten.sum.dim_IntList, p.pair(z), list(given), keep)
 
 
+def _mean_over(p: _Pairs, z: Node, dims: Any = None, keep: bool = False) -> Node:
+    total = _sum_over(p, z, dims, keep)
+    count = _value(z).numel() / max(_value(total).numel() / 2, 1)
+    return p.call(aten.div.Tensor, total, count)
+
+
 def _sum(op: Any) -> Callable[..., Node]:
-    return lambda p, a, b: p.call(op, p.pair(a), p.pair(b))
+    """Return a rule for a sum or difference of which one operand may be real."""
+
+    def rule(p: _Pairs, a: Any, b: Any) -> Node:
+        return p.call(op, *(_with_no_imaginary_part(p, x) for x in (a, b)))
+
+    return rule
+
+
+def _with_no_imaginary_part(p: _Pairs, x: Any) -> Node:
+    """Return the pairs of a complex tensor, of a real one, or of a number."""
+    if isinstance(x, complex) or _is_complex(x):
+        return p.pair(x)
+    if isinstance(x, Node):
+        return p.joined(x, p.call(aten.zeros_like.default, x))
+    return p.pair(complex(x))
+
+
+def _from(p: _Pairs, a: Any, b: Any) -> Node:
+    return _sum(aten.sub.Tensor)(p, b, a)
+
+
+def _exponential(p: _Pairs, z: Node) -> Node:
+    re, im = p.parts(z)
+    return _polar(p, p.call(aten.exp.default, re), im)
+
+
+def _matrix_product(op: Any) -> Callable[..., Node]:
+    def rule(p: _Pairs, a: Node, b: Node) -> Node:
+        (ar, ai), (br, bi) = p.parts(a), p.parts(b)
+        re = p.call(aten.sub.Tensor, p.call(op, ar, br), p.call(op, ai, bi))
+        return p.joined(re, p.call(aten.add.Tensor, p.call(op, ar, bi), p.call(op, ai, br)))
+
+    return rule
+
+
+def _choice(p: _Pairs, where: Node, a: Any, b: Any) -> Node:
+    of_pairs = p.call(aten.unsqueeze.default, where, -1)
+    return p.call(aten.where.self, of_pairs, *(_with_no_imaginary_part(p, x) for x in (a, b)))
 
 
 def _conjugate(p: _Pairs, z: Node) -> Node:
@@ -213,9 +260,10 @@ def _conjugate(p: _Pairs, z: Node) -> Node:
 
 
 def _converted(p: _Pairs, z: Node, dtype: Any = None) -> Node:
-    if dtype is not None and _REAL.get(dtype) is not _value(p.pair(z)).dtype:
+    pair = _with_no_imaginary_part(p, z)
+    if dtype is not None and _REAL.get(dtype) is not _value(pair).dtype:
         raise _NoRule
-    return p.pair(z)
+    return pair
 
 
 def _same(op: Any) -> Callable[..., Node]:
@@ -265,8 +313,20 @@ _RULES: dict[Any, Rule] = {
     aten.sum.dim_IntList: _sum_over,
     aten.div.Tensor: _quotient,
     aten.mul.Tensor: _product,
+    aten.mean.default: _mean_over,
+    aten.mean.dim: _mean_over,
     aten.add.Tensor: _sum(aten.add.Tensor),
+    aten.add.Scalar: _sum(aten.add.Tensor),
     aten.sub.Tensor: _sum(aten.sub.Tensor),
+    aten.sub.Scalar: _sum(aten.sub.Tensor),
+    aten.rsub.Scalar: _from,
+    aten.exp.default: _exponential,
+    aten.mm.default: _matrix_product(aten.mm.default),
+    aten.bmm.default: _matrix_product(aten.bmm.default),
+    aten.matmul.default: _matrix_product(aten.matmul.default),
+    aten.where.self: _choice,
+    aten.index.Tensor: lambda p, z, indices: p.call(aten.index.Tensor, p.pair(z), indices),
+    aten.t.default: lambda p, z: p.call(aten.transpose.int, p.pair(z), 0, max(_rank(z) - 1, 0)),
     aten.neg.default: _same(aten.neg.default),
     aten._conj.default: _conjugate,
     aten.conj_physical.default: _conjugate,

@@ -75,19 +75,21 @@ def _layout(
         return result
     if not isinstance(result, torch.Tensor):
         raise NotAsEager(f"the graph returns a {type(result).__name__}")
+    device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), result.device)
+    if result.device != device:
+        raise NotAsEager(f"the graph returns a tensor on {result.device}, expected {device}")
     storage = _storage(result)
     owner = owners.get(storage)
-    if owner is not None and inputs[owner].dtype != result.dtype:
-        raise NotAsEager("the graph returns an input's memory as another type")
-    start = 0 if owner is None else int(inputs[owner].storage_offset())
     return Layout(
         result.dtype,
         tuple(result.shape),
         tuple(result.stride()),
-        int(result.storage_offset()) - start,
+        int(result.storage_offset()),  # inputs start at 0 here
         int(result.untyped_storage().nbytes()),
         owner,
         groups.setdefault(storage, len(groups)),
+        result.is_conj(),
+        result.is_neg(),
     )
 
 

@@ -40,13 +40,13 @@ class ModuleCall:
         self.structure = structure_from(exported.call_spec.in_spec, "an argument")
         self.result_structure = structure_from(exported.call_spec.out_spec, "a result")
         signature = exported.graph_signature
-        nodes = {n.name: n for n in exported.graph.nodes if n.op == "placeholder"}
+        nodes = exported.graph.find_nodes(op="placeholder")
         self.held: dict[int, HeldTensor] = {}
         """The tensors that the module holds, by their positions among the inputs of the graph."""
         values: list[Any] = []
         users: list[int] = []
-        for place, spec in enumerate(signature.input_specs):
-            value = nodes[spec.arg.name].meta.get("val", getattr(spec.arg, "value", None))
+        for place, (node, spec) in enumerate(zip(nodes, signature.input_specs, strict=True)):
+            value = node.meta.get("val", getattr(spec.arg, "value", None))
             values.append(value)
             if spec.kind is InputKind.USER_INPUT:
                 users.append(place)

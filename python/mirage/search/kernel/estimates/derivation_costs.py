@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mirage.cost.accountant import Accountant
+from mirage.cost.first_bytes import HOT, after_another
 from mirage.cost.kernel_features import KernelFeatures
-from mirage.cost.kernel_time import HOT
 from mirage.cost.read_again import Readings
 from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import InAtom
@@ -161,7 +161,8 @@ class Measure(EdgeCosts):
             size = size + self.partial_bytes(goal)
         t = self.target
         size = size + sum(out.type.bytes for out in outputs)
-        return t.launch + HOT * t.latency * 1.6 + t.combine + size / (0.5 * t.l2_bytes)
+        behind = after_another(t, memory=False)
+        return t.launch + HOT * t.latency * 1.6 + behind + size / (0.5 * t.l2_bytes)
 
     def _count_registers(self, features: KernelFeatures, edges: Sequence[Edge]) -> Num:
         """Add whether groups of warps take turns; return where a derivation's products have the

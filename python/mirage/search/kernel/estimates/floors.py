@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mirage.cost.features import features_of
-from mirage.cost.kernel_time import HOT, report
+from mirage.cost.first_bytes import HOT, after_another
+from mirage.cost.kernel_time import report
 from mirage.cost.overlapping_views import least_from_memory
 from mirage.cost.target import Target
 from mirage.search.kernel.loop_nests.frames import FrameType
@@ -26,11 +27,11 @@ def combined_floor(
     moved = max(latency + t.block_start, (read + partial) / t.dram_bytes)
     size = partial + sum(v.type.bytes for v in problem.outputs)
     own = t.launch + 0.6 * latency + moved
-    combine = t.launch + 1.6 * HOT * t.latency + t.combine + size / (0.5 * t.l2_bytes)
+    combine = t.launch + 1.6 * HOT * t.latency + after_another(t) + size / (0.5 * t.l2_bytes)
     return own + combine + time_before(analysis, t)
 
 
 def time_before(analysis: Analysis, target: Target) -> float:
     """Return the predicted µs of the kernels that prepare the tensors which the problem reads."""
     kernels = launches(analysis.before)
-    return sum(report(features_of(op), target).time + target.combine for op in kernels)
+    return sum(report(features_of(op), target).time + after_another(target) for op in kernels)

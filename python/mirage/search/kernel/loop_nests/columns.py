@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, prod
@@ -47,6 +47,10 @@ flight take longer (softmax of 65,536 columns on an H200 in 4, 8, 16 and 32 step
 174.7, 188.8, 235 and 321 µs; of 32,768 columns 145.8, 157.2, 194 and 272)."""
 MAX_PARTS = 256
 """The most blocks that share a sum."""
+
+
+FEW_SUIT = 16
+"""How many combinations of sizes are drawn for one that is wanted, where few suit."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,13 @@ class Columns:
                 for outer in dim[:i]:
                     ok &= ~(self._cuts[inner] & self._wider[outer])
         return ok
+
+    def sample(self, limit: int, seed: int) -> Columns:
+        """Return ``limit`` of the choices, or all if there are no more."""
+        if self.count <= limit:
+            return self
+        rng = np.random.default_rng(seed)
+        return self.take(np.sort(rng.choice(self.count, size=limit, replace=False)))
 
     def suiting(self, tensors: Iterable[Dims], sizes: Mapping[str, int]) -> Columns:
         """Return the choices for which all of these tensors can be tiled."""
@@ -225,11 +236,16 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
 
 
 def columns_of(
-    use: AxisUse, kind: FrameType, limit: int, seed: int, group_row: int = 0
+    use: AxisUse,
+    kind: FrameType,
+    limit: int,
+    seed: int,
+    group_row: int = 0,
+    suiting: Callable[[Columns], Columns] = lambda columns: columns,
 ) -> tuple[Columns, bool] | None:
-    """Return all choices of sizes of a type and whether ``limit`` excluded some, or None if there
-    are none. Choices in which warpgroups multiply follow, up to ``limit`` as well, if
-    ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
+    """Return all choices of sizes of a type that are ``suiting``, and whether ``limit`` excluded
+    some, or None if there are none. Choices in which warpgroups multiply follow, up to ``limit`` as
+    well, if ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -242,7 +258,13 @@ def columns_of(
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
-    found = [_choose(axes, *space, limit, seed) for space in spaces]
+    # of many axes at most two are larger than one in a tile: few of all combinations suit
+    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
+    drawn = FEW_SUIT * limit if sparse else limit
+    found = [_choose(axes, *space, drawn, seed) for space in spaces]
+    found = [(None if c is None else suiting(c), cut) for c, cut in found]
+    if sparse:
+        found = [(None if c is None else c.sample(limit, seed), cut) for c, cut in found]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:
         return None

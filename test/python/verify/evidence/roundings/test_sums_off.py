@@ -17,6 +17,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
 from mirage.verify.evidence.roundings.sums_off import OFF, WAYS, SumsOff, Way
 from mirage.verify.pair.verification import Verification
+from thorough import some_of
 
 SIZES = [
     *((3, 5, DType.F16), (1, 64, DType.F16), (2, 1000, DType.F16), (3, 17, DType.F16)),
@@ -91,7 +92,7 @@ def refused(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("how", ["by a factor", "by a quotient", "by a matmul"])
+@pytest.mark.parametrize("how", some_of(["by a factor", "by a quotient", "by a matmul"]))
 def test_a_variance_in_one_pass_is_never_accepted(size: tuple[int, int, DType], how: str) -> None:
     seeds = SEEDS if how == "by a factor" else SEEDS[::4]
     reference = Norm(size).whole()

@@ -3,6 +3,7 @@
 The rank of an element is the number of elements that precede it: a count of comparisons, one for
 each pair. The element with rank ``r`` is the sum over all elements that have this rank, of which
 there is exactly one. So an order consists of comparisons and sums, and nothing is stored by index.
+Many long lines are sorted (:mod:`mirage.semantics.argsort`), and their elements looked up.
 Equal elements keep their order: ``sort(stable=True)`` promises this, and it is one of the results
 that ``topk`` and other sorts may give. NaN is larger than any number.
 """
@@ -17,6 +18,7 @@ from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.indexing import elements_along
 from mirage.frontend.torch_import.rows.movement.several_indices import is_moved_by_formulas
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
+from mirage.semantics.argsort import argsort
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.positions import MAX_POSITIONS, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
@@ -25,7 +27,10 @@ from mirage.semantics.ugraph import Elementwise, Value, View
 MOST_RANKED = 1 << 26
 """The most pairs of elements that are compared to rank all of them."""
 MOST_IN_LINE = 1 << 12
-"""The most elements of one line that are ranked: sums of their positions are exact in f32."""
+"""The most elements of one line that are ranked: sums of their positions are exact in f32. A block
+sorts as many."""
+FEW_PAIRS = 1 << 22
+"""The most pairs that are compared, rather than to sort each line."""
 
 
 def _sort(b: Lowering, c: Call) -> list[Value]:
@@ -47,12 +52,17 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
         raise Unsupported("an order of no elements, or of one without a dimension")
     (dim,) = normalize_dims((dim,), len(x.shape))
     size = x.shape[dim]
+    count = size if count is None else count
+    if _is_sorted(b, x, size):
+        places = argsort(b, x, dim, count, descending=descending)
+        found = [elements_along(b, x, dim, places), places]
+        b.orders[places] = x, dim, found[0]
+        return found
     if size > MOST_IN_LINE or x.type.size * size > MOST_RANKED:
         lines = x.type.size // size
         raise Unsupported(f"an order of {size} elements, in {lines} lines, is not made of pairs")
     line = _line(b, b.swapped(x, dim, -1))
     rank = _ranks(b, line, descending)
-    count = size if count is None else count
     wanted = b.typed(iota(b, (count,), 0), DType.F32)
     here = b.reshape(rank, (*rank.shape[:-1], 1, size))
     has = b.binary(BinaryFn.EQ, here, b.reshape(wanted, (count, 1)))
@@ -67,6 +77,13 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
     found = [b.swapped(v, dim, -1) for v in (values, places)]
     b.orders[found[1]] = x, dim, found[0]
     return found
+
+
+def _is_sorted(b: Lowering, x: Value, size: int) -> bool:
+    """Return whether lines of ``size`` elements are sorted, rather than ranked by pairs, which
+    programs without calls keep: proofs know them."""
+    many = x.type.size * size > FEW_PAIRS and size <= MOST_IN_LINE
+    return many and not b.sized and is_moved_by_formulas(b, x) and x.dtype is not DType.I1
 
 
 def _line(b: Lowering, x: Value) -> Value:
@@ -160,6 +177,15 @@ def _ranked(b: Lowering, x: Value, dim: int, rank: Callable[[Value], Value | int
     """Return the element with that rank from each line along ``dim``, and its place; ``rank`` may
     depend on the line, which keeps size 1."""
     size = x.shape[dim]
+    if _is_sorted(b, x, size):
+        wanted = rank(b.swapped(x, dim, -1))
+        if isinstance(wanted, int):
+            place = b.cut(argsort(b, x, dim, wanted + 1), dim, wanted, 1)
+        else:
+            inside = b.combine(BinaryFn.MIN, b.swapped(wanted, dim, -1), float(size - 1))
+            wanted = b.typed(inside, DType.I64)
+            place = elements_along(b, argsort(b, x, dim), dim, wanted)
+        return [elements_along(b, x, dim, place), place]
     if size > MOST_IN_LINE or not 0 < x.type.size * size <= MOST_RANKED:
         raise Unsupported(f"an order of {size} elements of {x.type} is not made of pairs")
     line = _line(b, b.swapped(x, dim, -1))

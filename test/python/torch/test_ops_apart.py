@@ -1,4 +1,4 @@
-"""Ops that run functions stay with PyTorch, between compiled graphs."""
+"""Ops that only PyTorch can run stay with it, between compiled graphs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import torch
 from mirage.frontend.program import Program
+from mirage.frontend.torch_import.capture.effects import NotAsEager, effects_of
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import backend
+from thorough import some_of
 from torch._higher_order_ops.while_loop import while_loop
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 from torch_programs.op_by_op import op_by_op
@@ -64,7 +66,7 @@ def fresh() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("sign", some_of([1, -1], 2))
 def test_the_rest_is_compiled(name: str, sign: int) -> None:
     function, least = PROGRAMS[name]
     count = 0
@@ -85,6 +87,67 @@ def test_the_rest_is_compiled(name: str, sign: int) -> None:
             torch.testing.assert_close(fast(*given), function(*given), rtol=1e-4, atol=1e-4)
     assert count >= least
     assert not any(report.reason for report in reports)
+
+
+def stored(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    y = x * 2
+    y[at] = x[0] + 1
+    return torch.softmax(y, -1), y
+
+
+def across(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    """An op with two results, of which one is read after the view."""
+    first, second = (x * 2).split(2)
+    view = first[at]
+    view.mul_(3)
+    return second.exp() + view, first
+
+
+VIEWS: dict[str, tuple[Callable[..., Any], int]] = {
+    "alone": (lambda x, at: (x[at], x * 2), 1),
+    "between": (lambda x, at: torch.relu(x @ x)[:, at] * 2, 2),
+    "stored": (stored, 2),
+    "across": (across, 2),
+    "a size": (lambda x, at: torch.nn.functional.pad(x * 2, (at, at)).exp() + at, 2),
+}
+"""With the number of graphs that are compiled."""
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_an_index_in_a_tensor_selects_a_view(name: str) -> None:
+    function, count = VIEWS[name]
+    reports: list[Report] = []
+    host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+    x = torch.randn(4, 4)
+    y, at = x.clone(), torch.tensor(1)
+    with torch.no_grad():
+        got, want = torch.compile(function, backend=host)(x, at), function(y, at)
+    torch.testing.assert_close((got, x), (want, y))
+    if name == "alone":
+        assert got[0].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert [report.reason for report in reports] == [""] * count
+
+
+def test_each_device_has_graphs_of_its_own() -> None:
+    def function(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        y = torch.softmax(x, -1) + torch.arange(4)
+        there = y.to("meta") * 2
+        return y.exp(), there.t(), torch.zeros(3, device="meta")
+
+    reports: list[Report] = []
+    host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+    x = torch.randn(4, 4)
+    got, want = torch.compile(function, backend=host)(x), function(x)
+    torch.testing.assert_close(got[0], want[0])
+    assert [(y.device, y.stride()) for y in got] == [(y.device, y.stride()) for y in want]
+    assert not reports[0].reason
+    assert all("meta" in report.reason for report in reports if report.reason)
+
+
+def test_a_graph_on_two_devices_is_not_compiled_as_one() -> None:
+    graph = torch.fx.symbolic_trace(lambda x: (x * 2).to("meta"))  # without what it is like
+    with pytest.raises(NotAsEager, match="on meta, expected cpu"):
+        effects_of(graph, [torch.randn(4)])
 
 
 BIAS = torch.tensor([0.5, -0.25])

@@ -54,14 +54,15 @@ Named: TypeAlias = "Callable[[Op], tuple[str, tuple[Value | int, ...]]]"
 
 @dataclass
 class FormulaWriter:
-    """Writes one formula, from the functions that are ``computed`` and the ops that ``moves``
-    elements between them."""
+    """Writes one formula, from the functions that are ``computed``, the ops that ``moves`` elements
+    between them, and the formulas that are ``composed``."""
 
     root: Value
     made: Mapping[Value, Op]
     computed: Set[Op]
     moves: Set[Op]
-    named: Named
+    named: Named = field(default=lambda op: (named_function(op), op.operands))
+    composed: Mapping[Value, Integers] = field(default_factory=dict[Value, Integers])
     operands: dict[tuple[Value, tuple[int, ...] | None], Step] = field(
         default_factory=dict[tuple[Value, "tuple[int, ...] | None"], Step]
     )
@@ -104,6 +105,8 @@ class FormulaWriter:
         return self.known[key]
 
     def _new(self, value: Value, index: Index) -> Ref:
+        if value in self.composed:
+            return self._formula(self.composed[value], index)
         op = self.made.get(value)
         if op is not None and op.number is not None and value.dtype.is_integer:
             return self._step(CONSTANT, (int(op.number),), value.dtype)
@@ -124,6 +127,23 @@ class FormulaWriter:
             for v in given
         )
         return self._step(name, args, value.dtype)
+
+    def _formula(self, op: Integers, index: Index) -> Ref:
+        """Return the element of another formula at an index."""
+        found: list[Ref] = []
+        for number, step in enumerate(op.formula.steps):
+            if step.name == LOAD:
+                own = tuple(-1 if d < 0 else index[d] for d in step.args)
+                found.append(self._value(op.operands[number], own))
+            elif step.name == TABLE:
+                found.append(self._given((op.operands[number], None), step))
+            elif step.name == POSITION:
+                found.append(self._number(index[step.args[0]]))
+            else:
+                assert step.dtype is not None
+                args = tuple(found[arg] for arg in step.args) if step.reads else step.args
+                found.append(self._step(step.name, args, step.dtype))
+        return found[-1]
 
     def _operand(self, value: Value, index: Index) -> Ref:
         if self._is_loaded(value, index):

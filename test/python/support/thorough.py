@@ -1,0 +1,26 @@
+"""Cases beyond those that show something first: ``make test-thorough`` runs them as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+
+def thorough(*case: object) -> Any:
+    """A case of a parametrized test that only a thorough run includes."""
+    return pytest.param(*case, marks=pytest.mark.thorough)
+
+
+def some_of(cases: Iterable[object], every: int = 4) -> list[Any]:
+    """Cases that are much alike: one in ``every`` is always run. Several values of a case are a
+    tuple, as ``parametrize`` has them."""
+    return [_marked(case) if at % every else case for at, case in enumerate(cases)]
+
+
+def _marked(case: object) -> Any:
+    if isinstance(case, ParameterSet):
+        return pytest.param(*case.values, marks=(*case.marks, pytest.mark.thorough), id=case.id)
+    return thorough(*case) if type(case) is tuple else thorough(case)
