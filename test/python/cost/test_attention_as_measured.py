@@ -1,4 +1,5 @@
-"""Attention to parts of the keys as it was measured on an H200, cold, in tiles set by hand."""
+"""Attention to parts of the keys, compared with measurements on an H200, cold, with tiles set by
+hand."""
 
 from __future__ import annotations
 
