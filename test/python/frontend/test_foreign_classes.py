@@ -1,4 +1,4 @@
-"""Arguments and results of classes that no program is captured with."""
+"""Arguments and results of classes that programs cannot have."""
 
 from __future__ import annotations
 
