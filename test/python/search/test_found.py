@@ -110,7 +110,7 @@ def test_qk_norm_gains_can_be_folded_onto_one_side() -> None:
     ]
     assert (
         texts
-    )  # the gains are two one-dimensional loads; in some candidate they meet before q or k
+    )  # the gains are two one-dimensional loads; some candidate combines them before q or k
 
     def folded(ops: list[Op]) -> bool:
         gains = {op.result for op in ops if isinstance(op, Load) and len(op.result.shape) == 1}

@@ -57,7 +57,7 @@ def program() -> KernelGraph:
 
 @pytest.fixture(scope="module")
 def ways(program: KernelGraph) -> list[KernelGraph]:
-    """The ways to compute the program in one kernel."""
+    """Return the ways to compute the program in one kernel."""
     solver = KernelSolver(H200, SearchLimits(columns=800), SearchReport())
     found = (solver.write(p) for p in solver.solve(region(program).problem(), 8))
     return [
