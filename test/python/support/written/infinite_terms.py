@@ -1,5 +1,5 @@
 """Products of sums with minus infinity: attention in tiles by powers of two, whose running maximum
-starts there, and scores that are scaled under a mask."""
+starts there, and scaled scores with a mask."""
 
 from __future__ import annotations
 
