@@ -27,6 +27,7 @@ from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
+from mirage.verify.shared_inputs.products_of_held import with_products
 from mirage.verify.shared_inputs.rounded_tables import before_computing, before_rounding
 from mirage.verify.shared_inputs.tables_alike import ROUNDED, with_one_table, with_shared_elements
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
@@ -165,7 +166,7 @@ def _with_tables_read(aligned: Aligned, options: VerifyOptions, budget: Budget) 
 
 def _tables_alike(aligned: Aligned) -> Iterator[Aligned]:
     """Yield the programs with other tables that are the same up to a few roundings."""
-    for one in (with_one_table(aligned), with_shared_elements(aligned)):
+    for one in (f(aligned) for f in (with_one_table, with_shared_elements, with_products)):
         if one is not None:
             yield one
     computed = before_computing((aligned.reference, aligned.candidate), aligned.contents)

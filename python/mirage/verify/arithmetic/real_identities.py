@@ -16,6 +16,7 @@ from fractions import Fraction
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, UnaryFn
+from mirage.verify.arithmetic.cancelled_factors import CancelledFactors
 from mirage.verify.arithmetic.interned_sums import NoProof
 from mirage.verify.arithmetic.logarithms import Number, Powers, Sum
 from mirage.verify.arithmetic.object_arrays import map_elements
@@ -31,7 +32,7 @@ class AnotherSign(NoProof):
     """A calculation needs a sign beyond those that were given."""
 
 
-class RealNumbers(Symbolic):
+class RealNumbers(CancelledFactors, Symbolic):
     """The domain described in the module's docstring. ``signs`` are the signs of magnitudes, in the
     order in which these occur; if there are more of them, :class:`AnotherSign` is raised. Without
     ``signs``, signs are symbols."""

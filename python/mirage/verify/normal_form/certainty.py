@@ -80,6 +80,8 @@ class Certain:
                     return fn is BinaryFn.NE
                 if self.number(number) == 0 and self.is_positive(value):
                     return fn is BinaryFn.NE
+        if fn in (BinaryFn.LT, BinaryFn.LE):
+            return self._is_ordered(op)
         inner = [self.is_certain(v, depth + 1) for v in operands]
         if fn is UnaryFn.NOT:
             return None if inner[0] is None else not inner[0]
@@ -88,6 +90,16 @@ class Certain:
             if decides in inner:
                 return decides
             return None if None in inner else not decides
+        return None
+
+    def _is_ordered(self, op: Op) -> bool | None:
+        """Answer a comparison with zero."""
+        x, y = op.operands
+        less = op.function is BinaryFn.LT
+        if self.number(x) == 0 and self.is_finite(y):
+            return True if (self._positive(y, 0) if less else self.not_negative(y)) else None
+        if self.number(y) == 0 and self.is_finite(x):
+            return False if (self.not_negative(x) if less else self._positive(x, 0)) else None
         return None
 
     def _is_infinite(self, x: Value) -> bool:

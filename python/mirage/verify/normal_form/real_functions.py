@@ -47,6 +47,8 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
         x = op.operands[1]
         if certain is not None and x.shape == op.result.shape and known.is_finite(x):
             return lambda b: b.binary(BinaryFn.MUL, x, b.constant(1.0 if certain else 0.0))
+        if certain is False and known.is_finite(op.operands[0]):
+            return lambda b: b.broadcast(b.constant(0.0, op.result.dtype), op.result.shape)
         return known.kept(op) or known.multiplied(op)
     if op.function is UnaryFn.RELU:
         (x,) = op.operands
@@ -60,7 +62,10 @@ def real_rule(op: Op, makers: Mapping[Value, Op], constants: Mapping[Value, Numb
         root = known.root(op.operands[0], 0)
         return None if root is None else lambda b: b.unary(UnaryFn.RECIPROCAL, root(b))
     if op.function is BinaryFn.POW:
-        return known.power(op) or known.exponential(op)
+        x, y = op.operands
+        return known.power(x, known.number(y)) or known.exponential(op)
+    if op.function is UnaryFn.EXP:
+        return known.power_by_logarithm(op)
     return None
 
 
@@ -260,10 +265,29 @@ class _Known(Certain):
         found = self.root(x, depth)
         return found or (lambda b: b.unary(UnaryFn.SQRT, x))
 
-    def power(self, op: Op) -> Rule | None:
+    def power_by_logarithm(self, op: Op) -> Rule | None:
+        """Write ``e^(c log(x))`` as ``x^c`` if this is made of roots: ``x`` is positive wherever
+        its logarithm is defined."""
+        x, factor = op.operands[0], Fraction(1)
+        while (made := self.makers.get(x)) is not None:
+            if made.function is UnaryFn.LOG:
+                same = made.operands[0].shape == op.result.shape
+                return self.power(made.operands[0], factor) if same else None
+            if made.function not in (BinaryFn.MUL, BinaryFn.DIV):
+                break
+            number = self.number(made.operands[1])
+            if made.function is BinaryFn.MUL and number is None:
+                x, number = made.operands[1], self.number(made.operands[0])
+            else:
+                x = made.operands[0]
+            if not number:
+                break
+            factor = factor * number if made.function is BinaryFn.MUL else factor / number
+        return None
+
+    def power(self, x: Value, exponent: Fraction | None) -> Rule | None:
         """Write ``x^(n + m / 2^k)`` with roots of roots: ``x^(3/2)`` as ``sqrt(x) x``, ``x^(1/4)``
         as ``sqrt(sqrt(x))``."""
-        x, exponent = op.operands[0], self.number(op.operands[1])
         if exponent is None or abs(exponent) > _DEEPEST or exponent.denominator not in (2, 4, 8):
             return None
 

@@ -19,6 +19,7 @@ from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import with_functions_read
+from mirage.verify.normal_form.counts_of_masks import with_counts_from_one
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
@@ -101,13 +102,22 @@ def examine(
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
     unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
-    written = tuple(map(as_choices, (reference, candidate)))
+    written = _written_otherwise(reference, total=True), _written_otherwise(candidate, total=False)
     if unknown and written != (reference, candidate):
         other = of(*written)
         if isinstance(other, Verdict) and other.equivalent:
             return other
     open_ = hint is None and not masked_alone and not _settles(found, contents)
     return (_by_readings_of_masks(*given, of) if open_ else None) or found
+
+
+def _written_otherwise(graph: KernelGraph, *, total: bool) -> KernelGraph:
+    """Return a program that computes the same, or the same object; with ``total``, it is defined
+    wherever the program is."""
+    graph = as_choices(graph)
+    plain = decompose(graph)
+    counted = with_counts_from_one(plain, total=total)
+    return graph if counted is plain else counted
 
 
 def _by_readings_of_masks(

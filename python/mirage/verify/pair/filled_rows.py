@@ -46,7 +46,7 @@ def without_filled_rows(graph: KernelGraph) -> KernelGraph | None:
         if op.function is not BinaryFn.KEEP or op.operands[1].type != op.results[0].type:
             continue
         choice, kept = makers[op.results[0]].operands
-        some = _any(choice, makers)
+        some = any_of_row(choice, makers)
         masks, rank = _masks_of_rows(kept, makers)
         if some is not None and some[1] == rank and some[0] in masks:
             names[op.results[0]] = names.get(op.operands[1], op.operands[1])
@@ -57,7 +57,7 @@ def without_filled_rows(graph: KernelGraph) -> KernelGraph | None:
     return without_dead_ops(rename_graph(rest, names))
 
 
-def _any(x: Value, makers: _Makers) -> tuple[Truth, int] | None:
+def any_of_row(x: Value, makers: _Makers) -> tuple[Truth, int] | None:
     """If ``x`` says whether any of some truth values is true along their last dimension, return
     these truth values and the number of their dimensions."""
     negated = False

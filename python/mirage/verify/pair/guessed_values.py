@@ -21,6 +21,7 @@ from mirage.semantics.region import whole_demand
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph, Value, View
 from mirage.verify.evidence.samples.sampled_outputs import graph_work
+from mirage.verify.normal_form.infinite_values import may_be_infinite
 from mirage.verify.pieces.kernel_by_kernel import Hint
 
 LONG = 40
@@ -137,9 +138,12 @@ def _by_kind(
     integers (a float may have lost digits of an integer), with some of the numbers in row-major
     order. Positions, and masks that are computed from them, are left out, because they are whole
     numbers that every piece can compute: as inputs of pieces, a mask and its opposite have nothing
-    in common."""
+    in common. So are values that may be infinite, since inputs of pieces are numbers."""
     known = _known(graph, contents)
-    values = tuple(v for op in graph.ops if op.number is None for v in op.results)
+    infinite = may_be_infinite(graph)
+    values = tuple(
+        v for op in graph.ops if op.number is None for v in op.results if v not in infinite
+    )
     every = KernelGraph(graph.name, graph.inputs, graph.ops, values)
     found: dict[tuple[int, bool], _Numbers] = {}
     with np.errstate(all="ignore"):

@@ -15,6 +15,7 @@ from mirage.verify.pair.least_masks import (
     with_one_least_number,
     without_least_masks,
 )
+from mirage.verify.pair.zero_rows import ZEROS, with_zero_rows
 
 
 def readings_of_masks(
@@ -27,6 +28,9 @@ def readings_of_masks(
         first = without_common_divisors(reference)
         if first is not None:
             yield first, cancelled, CANCELLED
+    zeros = [with_zero_rows(g) for g in (reference, candidate)]
+    if any(g is not None for g in zeros):
+        yield zeros[0] or reference, zeros[1] or candidate, ZEROS
     if (filled := without_filled_rows(candidate)) is not None:
         yield reference, filled, FILLED
     first, second = (without_least_masks(g, contents) for g in (reference, candidate))

@@ -13,7 +13,7 @@ from masks, logarithms or infinite numbers remain.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from mirage.semantics.numbers import nearest
@@ -21,8 +21,10 @@ from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph, Op, Source, Structure, Value, View
 from mirage.verify.normal_form.certainty import Certain
+from mirage.verify.shared_inputs.guarded_maxima import guarded, with_finite_maxima
 
 Pair = tuple[KernelGraph, KernelGraph]
+Equal = Callable[[KernelGraph, KernelGraph], bool]
 
 
 @dataclass(frozen=True)
@@ -41,18 +43,18 @@ _UNSAFE = (UnaryFn.BIAS, UnaryFn.LOG, UnaryFn.LOG1P, BinaryFn.KEEP)
 """Functions of finite numbers that may be infinite."""
 
 
-def with_free_values(first: KernelGraph, second: KernelGraph) -> Iterator[Freed]:
+def with_free_values(
+    first: KernelGraph, second: KernelGraph, are_equal: Equal | None = None
+) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
     inputs: first the shifts of exponentials, then also the values that they share, and then only
     those of these that are not computed from others: facts about the largest element of a row are
     known if the row is an input, but not if its largest element is. Nothing is yielded if there are
-    no such values."""
+    no such values. Shifts are the same if the numbers that they replace ``are_equal``."""
+    first, second = map(with_finite_maxima, (first, second))
     numbers: dict[object, int] = {}
     keys = [_keys(graph, numbers) for graph in (first, second)]
-    shifts = [
-        {v: own[v] for op in graph.ops if (v := _shift(op, graph)) is not None}
-        for graph, own in zip((first, second), keys, strict=True)
-    ]
+    shifts = _alike((first, second), keys, are_equal)
     if any(shifts):
         yield _freed((first, second), shifts)
     shared = [
@@ -87,24 +89,30 @@ def _keys(graph: KernelGraph, numbers: dict[object, int]) -> dict[Value, int]:
     return found
 
 
-def _shift(op: Op, graph: KernelGraph) -> Value | None:
-    """Return the result of an op that replaces a number by zero unless it is finite, or None."""
-    if op.function is not BinaryFn.KEEP or op.results[0].dtype.is_integer:
-        return None
-    makers = {v: made for made in graph.ops for v in made.results}
+def _shifts(graph: KernelGraph) -> dict[Value, Value]:
+    """Return the values that replace a number by zero where it is infinite, with the number."""
+    makers = {v: op for op in graph.ops for v in op.results}
+    found = ((op, guarded(op, makers)) for op in graph.ops)
+    return {op.results[0]: m for op, m in found if m is not None}
 
-    def operands(v: Value, function: object) -> Sequence[Value]:
-        made = makers.get(v)
-        return made.operands if made is not None and made.function is function else ()
 
-    mask, kept = op.operands
-    for negated in operands(mask, UnaryFn.NOT):
-        compared = operands(negated, BinaryFn.EQ)
-        sizes = [x for v in compared for x in operands(v, UnaryFn.ABS)]
-        infinite = [v for v in compared if (made := makers.get(v)) and _is_infinite(made)]
-        if sizes == [kept] and infinite:
-            return op.results[0]
-    return None
+def _alike(
+    pair: Pair, keys: Sequence[Mapping[Value, int]], are_equal: Equal | None
+) -> list[dict[Value, int]]:
+    """Return the shifts of both programs with their keys: the last one of the second program has
+    the key of the first program's last one if both replace the same number. (Earlier ones are
+    those of other rows.)"""
+    shifts = [_shifts(graph) for graph in pair]
+    found = [{v: own[v] for v in some} for own, some in zip(keys, shifts, strict=True)]
+    if are_equal is not None and all(shifts):
+        (*_, one), (*_, other) = shifts
+        if found[0][one] != found[1][other] and one.type == other.type:
+            maxima = (
+                (graph, some[v]) for graph, some, v in zip(pair, shifts, (one, other), strict=True)
+            )
+            if are_equal(*(without_dead_ops(replace(g, outputs=(m,))) for g, m in maxima)):
+                found[1][other] = found[0][one]
+    return found
 
 
 def _is_infinite(op: Op) -> bool:

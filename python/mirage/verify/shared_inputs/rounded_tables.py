@@ -30,9 +30,10 @@ _TINY = 2.0**-60
 def before_rounding(
     graphs: tuple[KernelGraph, KernelGraph], contents: Mapping[int, Array]
 ) -> Mapping[int, Array] | None:
-    """Return the contents with constants of the programs, and simple fractions, in place of
-    elements of f32 that these round to; None if there are none."""
-    known = {float(np.float32(x)): x for x in map(nearest, _constants(graphs))}
+    """Return the contents with constants of the programs, their negatives, and simple fractions, in
+    place of elements of f32 that these round to; None if there are none."""
+    numbers = [x for c in _constants(graphs) for x in (nearest(c), -nearest(c))]
+    known = {float(np.float32(x)): x for x in numbers}
     return _read(graphs, contents, lambda x: _unrounded(x, known))
 
 

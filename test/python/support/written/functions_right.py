@@ -183,4 +183,11 @@ SAME_FUNCTIONS: list[Pair] = [
          lambda x, y: (x * (2.0 - x)).sum(-1), False),
     Pair("norm of what is turned", TWO, lambda x, y: normed(turned(x, y)),
          lambda x, y: turned(normed(x), y), False),
+    Pair("hypotenuse", TWO, torch.hypot, lambda x, y: torch.sqrt(x * x + y * y), False),
+    Pair("power by a logarithm", ONE, lambda x: positive(x) ** 0.75,
+         lambda x: torch.exp(0.75 * torch.log(positive(x))), False),
+    Pair("entropy of what is positive", ONE, lambda x: torch.special.entr(positive(x)),
+         lambda x: -positive(x) * torch.log(positive(x))),
+    Pair("power by a logarithm to base 2", ONE, lambda x: positive(x) ** 0.75,
+         lambda x: torch.exp2(0.75 * torch.log2(positive(x))), False),
 ]  # fmt: skip

@@ -202,4 +202,11 @@ OTHER_FUNCTIONS: list[Pair] = [
          lambda x, y: (x * (2.0 - x)).sum(-1), False),
     Pair("norm with a gain of what is turned", TWO, lambda x, y: normed(turned(x, y)) * y,
          lambda x, y: turned(normed(x) * y, y), False),
+    Pair("the other side", TWO, torch.hypot, lambda x, y: torch.sqrt((x * x - y * y).abs()), False),
+    Pair("another power by a logarithm", ONE, lambda x: positive(x) ** 0.75,
+         lambda x: torch.exp(0.25 * torch.log(positive(x))), False),
+    Pair("power by a logarithm of any number", ONE, lambda x: torch.relu(x) ** 0.5,
+         lambda x: torch.exp(0.5 * torch.log(torch.relu(x))), False),
+    Pair("entropy of what may be negative", ONE, torch.special.entr,
+         lambda x: -x * torch.log(x), False),
 ]  # fmt: skip

@@ -10,6 +10,10 @@ from written.pairs import Pair
 
 Tensor = torch.Tensor
 ROWS, SERIES = "6x4", "6"
+DIGITS = (torch.arange(20) ** 3 % 101 - 50).view(4, 5).to(torch.int8)
+SCALES = torch.tensor([0.1, 0.07, 0.3, 0.011, 0.9])
+
+TURN = torch.tensor([[0.29, -0.147], [-0.1, 0.5149]])
 
 
 def angles(base: float, width: int = 8) -> Tensor:
@@ -68,4 +72,8 @@ TABLES_RIGHT = [
     Pair("powers times a constant", SERIES, lambda x: 0.3 * by_steps(x),
         lambda x: x * (0.3 * 0.9 ** torch.arange(6).float())),
     Pair("a matrix of powers", "4x6", averaged, lambda x: x @ (0.1 * powers()).mT),
+    Pair("weights of 8 bits that are scaled later", ROWS, lambda x: x @ ((DIGITS - 3.0) * SCALES),
+        lambda x: (x @ DIGITS.float() - 3.0 * x.sum(-1, keepdim=True)) * SCALES, False),
+    Pair("a matrix and its elements", "5x2", lambda x: x @ TURN.mT, lambda x: torch.stack(
+        [0.29 * x[:, 0] - 0.147 * x[:, 1], 0.5149 * x[:, 1] - 0.1 * x[:, 0]], 1), False),
 ]  # fmt: skip

@@ -8,8 +8,11 @@ import torch
 
 from written.pairs import Pair
 from written.tables_right import (
+    DIGITS,
     ROWS,
+    SCALES,
     SERIES,
+    TURN,
     angles,
     averaged,
     by_logarithm,
@@ -43,4 +46,13 @@ TABLES_WRONG = [
         lambda x: x @ (0.1 * powers() + 0.9 * (torch.arange(6) == 0) * powers()).mT),
     Pair("powers whose roundings matter", SERIES, lambda x: 0 * by_steps(x) + by_steps(x, 0.3),
         lambda x: (x * 0.3 ** torch.arange(6).float() - x) + x),
+    Pair("weights of 8 bits with another zero", ROWS, lambda x: x @ ((DIGITS - 3.0) * SCALES),
+        lambda x: (x @ DIGITS.float() - 2.0 * x.sum(-1, keepdim=True)) * SCALES, False),
+    Pair("weights of 8 bits with other scales", ROWS, lambda x: x @ (DIGITS * SCALES),
+        lambda x: (x @ DIGITS.float()) * SCALES.flip(0), False),
+    Pair("weights of 8 bits, one rounded otherwise", ROWS,
+        lambda x: x @ (DIGITS * SCALES + 1e-5 * (DIGITS == -50)),
+        lambda x: (x @ DIGITS.float()) * SCALES, False),
+    Pair("a matrix and nearly its elements", "5x2", lambda x: x @ TURN.mT, lambda x: torch.stack(
+        [0.29 * x[:, 0] - 0.147 * x[:, 1], 0.51491 * x[:, 1] - 0.1 * x[:, 0]], 1), False),
 ]  # fmt: skip

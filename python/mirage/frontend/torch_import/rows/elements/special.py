@@ -231,13 +231,15 @@ def _polynomial(b: Lowering, x: Value, factors: Sequence[float]) -> Value:
 
 
 def _hypotenuse(b: Lowering, c: Call) -> Value:
-    """``op(x, y)``: the larger operand times a root, so that no square overflows."""
+    """``op(x, y)``: the larger operand times a root, so that no square overflows. Of equal
+    operands (both may be zero, or infinite) the quotient is 1."""
     x, y = (b.unary(UnaryFn.ABS, c.value(i)) for i in (0, 1))
-    most = b.binary(BinaryFn.MAX, x, y)
-    safe = _bounded(b, b.combine(BinaryFn.MAX, most, 2.0**-126), _largest(x) ** 2)
-    part = b.binary(BinaryFn.DIV, b.binary(BinaryFn.MIN, x, y), safe)
-    square = b.combine(BinaryFn.ADD, b.unary(UnaryFn.SQUARE, part), 1.0)
-    return b.binary(BinaryFn.MUL, most, b.unary(UnaryFn.SQRT, square))
+    least, most = b.binary(BinaryFn.MIN, x, y), b.binary(BinaryFn.MAX, x, y)
+    same = b.binary(BinaryFn.EQ, x, y)
+    above, below = (choose(b, same, 1.0, v, most.dtype) for v in (least, most))
+    square = b.unary(UnaryFn.SQUARE, b.binary(BinaryFn.DIV, above, below))
+    root = b.unary(UnaryFn.SQRT, b.combine(BinaryFn.ADD, square, 1.0))
+    return b.binary(BinaryFn.MUL, most, root)
 
 
 def _x_log_y(b: Lowering, c: Call) -> Value:

@@ -1,0 +1,21 @@
+"""Attention whose empty rows are zeros: ways to write it are the same, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+from written.pairs import Pair, verdict_of
+from written.zero_rows import ZERO_ROWS_RIGHT, ZERO_ROWS_WRONG
+
+ALL = ZERO_ROWS_RIGHT + ZERO_ROWS_WRONG
+
+
+@pytest.mark.parametrize("pair", ZERO_ROWS_RIGHT, ids=lambda pair: pair.name)
+def test_empty_rows_are_zeros(pair: Pair) -> None:
+    verdict = verdict_of(pair, ALL)
+    assert verdict.equivalent, verdict
+    assert verdict.accepted or not pair.rounding, verdict
+
+
+@pytest.mark.parametrize("pair", ZERO_ROWS_WRONG, ids=lambda pair: pair.name)
+def test_other_rows_are_not(pair: Pair) -> None:
+    assert not verdict_of(pair, ALL).equivalent
