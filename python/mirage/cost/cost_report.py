@@ -26,7 +26,7 @@ class CostReport:
     registers: int = 0
     blocks: int = 0
     memory_first: bool = True
-    """Whether it waits for memory at first, not only for L2."""
+    """Whether it first waits for memory, and not only for L2."""
     parts: tuple[CostReport, ...] = field(default=())
 
     @property
@@ -38,7 +38,7 @@ class CostReport:
         return max(kinds, key=lambda k: kinds[k])
 
     def behind(self, target: Target, early: bool = True) -> float:
-        """Return the µs that this takes more behind another kernel."""
+        """Return the additional µs if this kernel follows another one."""
         if not early:
             return target.combine
         first = self.parts[0] if self.parts else self

@@ -127,8 +127,7 @@ class CompiledGraph:
         return self.report.compiled is not None
 
     def _fits(self, inputs: Sequence[Any]) -> bool:
-        """Return whether the program has PyTorch's effects on inputs that lie in memory like
-        these."""
+        """Return whether the program has PyTorch's effects on inputs with this layout in memory."""
         return not (self.updates and self._overlap(inputs)) and self.arranged.fits(inputs)
 
     def _overlap(self, inputs: Sequence[Any]) -> bool:
