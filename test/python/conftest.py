@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Further cases run if they are asked for: all of them, or one by its name."""
+    """Further cases run if they are requested: all of them, or one by its name."""
     if config.getoption("--thorough") or any("::" in each for each in config.args):
         return
     further = [item for item in items if item.get_closest_marker("thorough")]

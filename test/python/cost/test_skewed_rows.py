@@ -167,8 +167,8 @@ def test_skewed_rows_as_measured() -> None:
 
 
 def test_short_pieces_of_skewed_rows_cost_more() -> None:
-    """Pieces of 64 bytes of K, in parts: 20.3 µs with what adds them up; the best tiles without
-    parts 15.9; four parts in pieces of 512 bytes 14.4."""
+    """Pieces of 64 bytes of K, in parts: 20.3 µs including the kernel that adds them; the best
+    tiles without parts 15.9; four parts in pieces of 512 bytes 14.4."""
     best, _ = best_linear(4095)
     (loop,) = loops(best)
     parts = math.prod(axis.extent for axis in (*best.grid, loop.axis) if axis.name.startswith("k"))

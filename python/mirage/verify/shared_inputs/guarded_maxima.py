@@ -203,7 +203,8 @@ def _is_maximum(op: Op, rows: EmptyRows) -> bool:
 
 
 def _lead(m: Value, makers: _Makers) -> tuple[int, ...]:
-    """Return the leading dimensions of the rows of which ``m`` is a maximum; empty if it is not one."""
+    """Return the leading dimensions of the rows of which ``m`` is a maximum; an empty tuple if it
+    is not one."""
     pending, seen = [m], set[Value]()
     while pending:
         x = pending.pop()

@@ -23,8 +23,8 @@ NEARLY = 1.03
 
 
 def test_ways_that_do_the_same_are_written_once() -> None:
-    """Several derivations of this attention do the same work at the same sizes; what is written of
-    them must not keep out others that come after them."""
+    """Several derivations of this attention do the same work at the same sizes; their emitted
+    launches must not exclude others that come later."""
     limits = SearchLimits(plans=4, candidates=5, columns=1500)
     planner = Planner(qk_norm_attention(2, 64, 4096, 64), H200, limits)
     planner.run()

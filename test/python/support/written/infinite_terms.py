@@ -67,7 +67,7 @@ def finite(m: Tensor) -> Tensor:
 
 
 def seen(x: Tensor, m: Tensor, v: Tensor) -> Tensor:
-    """Attention with scores of which nothing may be seen."""
+    """Attention with scores that may be masked completely."""
     scores = masked(x, m)
     weights = torch.exp(scores - finite(scores.amax(-1, keepdim=True)))
     return weights @ v / weights.sum(-1, keepdim=True).clamp(min=1e-20)
