@@ -109,7 +109,7 @@ class CompiledGraph:
         except InterruptedUpdateError:  # PyTorch would update twice
             raise
         except Exception as error:  # nothing is written yet, so PyTorch can do it all
-            log.warning("a compiled graph goes on in PyTorch: %s", describe(error))
+            log.warning("a compiled graph continues in PyTorch: %s", describe(error))
             self.report.compiled, self.report.reason = None, describe(error)
             self.report.calls = ()
             return self.module.forward(*inputs)

@@ -249,7 +249,7 @@ MISFITS: dict[str, tuple[Callable[[list[Any], dict[str, Any]], Any], str]] = {
         r"expected 2 positional arguments .* got 1 and at, n, x",
     ),
     "a missing name": (lambda args, named: named.pop("n"), "the named ones at, n, as it was"),
-    "memory": (share, r"out.*: expected memory of its own, as the model writes to it"),
+    "memory": (share, r"out.*: expected separate memory, as the model writes to it"),
     "a gradient": (misfit(0, torch.zeros(2, 1, 16, requires_grad=True)), "needs no gradient"),
 }
 
@@ -267,7 +267,7 @@ def test_what_does_not_fit_is_named(model: Model, name: str) -> None:
 def test_the_models_own_cache_is_no_argument(model: Model) -> None:
     args, named = arguments()
     cache = model.state["cache"]
-    with pytest.raises(CallError, match=r"cache: expected memory of its own"):
+    with pytest.raises(CallError, match=r"cache: expected separate memory"):
         model(cache.view(-1)[:32].view(2, 1, 16), args[1], **named)
 
 

@@ -27,7 +27,7 @@ def test_a_portion_is_of_what_is_left(clock: Clock) -> None:
     assert whole.portion(0.5, but=15.0).left == pytest.approx(20.0)
     nothing = whole.portion(0.5, but=56.0)
     assert nothing.left == 0.0
-    assert nothing.reason == "what is left of the budget is for compilation"
+    assert nothing.reason == "the rest of the budget is for compilation"
     clock.now += 15.5
     assert first.left == 0.0
     assert whole.left > 0.0

@@ -49,7 +49,7 @@ def test_a_program_is_optimized(
         )
     assert optimized.kernels == 1
     (kept,) = (r for r in caplog.records if r.name == "mirage.cache")
-    assert "what is found and compiled is not kept" in kept.getMessage()
+    assert "results are not kept" in kept.getMessage()
 
 
 @pytest.mark.parametrize("when", ["before it starts", "while it writes"])

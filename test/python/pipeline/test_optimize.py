@@ -144,7 +144,7 @@ def test_the_search_goes_on_without_kernels_that_are_not_shown(
     said: list[str] = []
     options = replace(FAST, candidates=1, jobs=1, watch=said.append)  # `strict` counts its calls
     result = optimize(linear().program(), options)
-    assert "search: goes on without 1 kernels that could not be verified" in said
+    assert "search: continues without 1 kernels that could not be verified" in said
     assert [c.kept for c in result.verdicts] == [False, True]
     assert any(isinstance(op, Launch) for op in result.graph.ops)
 

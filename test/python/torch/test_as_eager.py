@@ -183,7 +183,7 @@ def test_whatever_fails_pytorch_does_it(caplog: pytest.LogCaptureFixture) -> Non
 
     for compiler, message in (
         (broken, "a graph of 2 ops stays with PyTorch: ZeroDivisionError: by accident"),
-        (later, "a compiled graph goes on in PyTorch: RuntimeError: no such kernel"),
+        (later, "a compiled graph continues in PyTorch: RuntimeError: no such kernel"),
     ):
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
         x, y = torch.randn(4, 6), torch.randn(4, 6)

@@ -304,7 +304,7 @@ def test_what_cannot_be_loaded_stays_with_pytorch(caplog: pytest.LogCaptureFixtu
     torch.compile(function, backend=host(stub(), load_program, watch=graphs.append))(x)
     settled(graphs[0])
     assert graphs[0].reason
-    assert "what was found for it cannot be loaded" in caplog.text
+    assert "its kernels cannot be loaded" in caplog.text
 
 
 def test_what_is_kept_and_cannot_be_loaded_is_searched_again() -> None:

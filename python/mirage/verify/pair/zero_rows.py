@@ -30,7 +30,7 @@ from mirage.verify.normal_form.predicates import Truth, masks_of
 from mirage.verify.pair.filled_rows import any_of_row
 from mirage.verify.shared_inputs.guarded_maxima import finite_numbers
 
-ZEROS = "rows of which a mask leaves nothing are read as zeros, however these are written"
+ZEROS = "rows that a mask empties are read as zeros, however these are written"
 
 _Rule = Callable[[Builder, Op], Value]
 

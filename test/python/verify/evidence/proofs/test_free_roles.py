@@ -143,7 +143,7 @@ def test_odd_sizes_take_little_work(name: str, n: int) -> None:
     assert small_pair(apart.first, apart.second).work <= MOST
     found = shown(first, second)
     assert found.bound_log2 == float("-inf")
-    assert found.evidence[-1].text == "for inputs of their own in each role: input 3 as 2"
+    assert found.evidence[-1].text == "for separate inputs in each role: input 3 as 2"
 
 
 def test_sizes_that_a_proof_holds_for_are_those_of_one_input() -> None:
