@@ -116,7 +116,7 @@ def test_an_index_that_names_no_row_stores_nothing(step: Any, at: int) -> None:
 def test_what_is_written_to_has_memory_of_its_own(step: Any) -> None:
     dtype, model = step
     x, at, keys, _ = inputs(dtype, 1)
-    with pytest.raises(ArgumentAliasError, match="memory of its own"):
+    with pytest.raises(ArgumentAliasError, match="separate memory"):
         model(x, at, keys, keys)
 
 

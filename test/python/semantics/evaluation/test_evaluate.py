@@ -347,7 +347,7 @@ def test_evaluations_may_share_what_is_wanted():
         part = array if rows is None else array[rows]
         (found,) = evaluate_sampled(graph, Float64(), [Sampled((part,), region)], needed)
         np.testing.assert_allclose(found.planes[0], np.exp(array[[3]]))
-    with pytest.raises(EvaluationError, match="had not been asked for"):
+    with pytest.raises(EvaluationError, match="was not requested"):
         evaluate_sampled(
             graph, Float64(), [Sampled((array[[2, 4]],), (np.array([2, 4]), None))], needed
         )
