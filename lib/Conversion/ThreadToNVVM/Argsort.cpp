@@ -158,10 +158,12 @@ private:
       }
     };
     e.barrier();
-    visit(start, [&](size_t i, Value key, Value place) {
-      LLVM::StoreOp::create(e, elements[i].key, key, 8);
-      if (elements[i].place)
-        LLVM::StoreOp::create(e, elements[i].place, place, 4);
+    e.ifThen(e.isLeader(layout), [&] { // of several warps that hold the same
+      visit(start, [&](size_t i, Value key, Value place) {
+        LLVM::StoreOp::create(e, elements[i].key, key, 8);
+        if (elements[i].place)
+          LLVM::StoreOp::create(e, elements[i].place, place, 4);
+      });
     });
     e.barrier();
     SmallVector<Element> others;

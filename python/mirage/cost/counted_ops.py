@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TypeAlias
 
 from mirage.cost.accountant import SECTOR, Accountant, Around, Operands
 from mirage.cost.contiguous_runs import contiguous_run
@@ -12,6 +13,7 @@ from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.loop_trips import Steps
 from mirage.cost.read_again import Readings
 from mirage.semantics.integers import TileIntegers
+from mirage.semantics.picked_runs import picked_run
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import (
     Cast,
@@ -33,6 +35,12 @@ from mirage.semantics.ugraph import (
     all_ops,
     no_rule,
 )
+
+ROUND = 8.0
+"""The operations of a lane that compare and exchange an element and its place."""
+
+Reads: TypeAlias = "Callable[[Value, float, float, float], None]"
+"""Counts an operand: the bytes of all of it that are read, those of a run, and those of a tile."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ def _count(
     in_loop: bool,
     shared: Mapping[Matmul, int],
     facts: Facts,
-    reads: Callable[[Value, float, float, float], None],
+    reads: Reads,
 ) -> None:
     size = float(op.results[0].type.size) if op.results else 0.0
     if op.function is not None or isinstance(op, Cumulation):
@@ -201,6 +209,7 @@ def _count(
         case Cumulation():
             rows = size / op.result.shape[op.along]
             account.cumulate(size, rows, in_loop, _across(op.result, (op.along,)))
+            account.elementwise(size * op.rounds, ROUND, 0.0, in_loop)
         case Scan():  # and the factors that rescale sums
             account.elementwise(size, 3.0, 1.0, in_loop)
         case Cast():
@@ -256,21 +265,31 @@ def _count_integers(
     account: Accountant,
     op: TileIntegers,
     in_loop: bool,
-    reads: Callable[[Value, float, float, float], None],
+    reads: Reads,
 ) -> None:
     """Count exact arithmetic: its operands, and the functions of each element, of 64 bits."""
     for number, (operand, dims) in enumerate(zip(op.operands, op.formula.loads, strict=True)):
         if number in op.formula.tables:
-            picked = float(op.result.type.size * operand.dtype.bytes)
-            whole = min(float(operand.type.bytes), SECTOR * op.computed.size)
-            reads(operand, whole, float(operand.dtype.bytes), picked)
-            account.load(float(op.result.type.size), 1.0, operand.type, in_loop)
+            _count_picked(account, op, number, in_loop, reads)
             continue
         tile = tuple(1 if d < 0 else op.result.shape[d] for d in dims)
         run, each = float(contiguous_run(tile, operand.shape)) if tile else 1.0, operand.dtype.bytes
         reads(operand, float(operand.type.bytes), run * each, float(prod(tile) * each))
         account.load(float(prod(tile)), run, operand.type, in_loop)
     account.elementwise(float(op.result.type.size), 2.0 * op.formula.work, 0.0, in_loop)
+
+
+def _count_picked(
+    account: Accountant, op: TileIntegers, number: int, in_loop: bool, reads: Reads
+) -> None:
+    """Count the elements that a formula picks of an operand."""
+    operand, tile = op.operands[number], op.result.shape
+    each, elements = operand.dtype.bytes, op.result.type.size
+    found = picked_run(op.formula, number, operand.shape, tile, int(SECTOR) // each)
+    picked = max(float(each), SECTOR / found.run) * op.computed.size
+    whole = min(float(operand.type.bytes), picked)
+    reads(operand, whole, float(found.run * each), float(elements * each))
+    account.load(elements / found.count * found.elements, float(found.run), operand.type, in_loop)
 
 
 def is_free(op: Transpose) -> bool:

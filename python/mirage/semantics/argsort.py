@@ -88,6 +88,12 @@ class TileArgsort(Cumulation):
     def along(self) -> int:
         return self.dim
 
+    @property
+    def rounds(self) -> int:
+        """The rounds of a bitonic network."""
+        bits = max(self.result.shape[self.dim] - 1, 1).bit_length()
+        return bits * (bits + 1) // 2
+
     def made(self, region: Region) -> Region:
         return _whole_lines(region, self.dim)
 

@@ -143,10 +143,17 @@ def lines_of(graph: KernelGraph) -> set[Value]:
     }  # fmt: skip
 
 
+def _elements(op: Integers) -> list[Value]:
+    """Return the operands of which a formula reads another element for each neighbour."""
+    last = len(op.result.shape) - 1
+    each = zip(op.operands, op.formula.loads, strict=True)
+    return [v for i, (v, dims) in enumerate(each) if i in op.formula.tables or last in dims]
+
+
 def computing(ops: Sequence[Integers], lines: Container[Value] = frozenset()) -> Launch:
     """Return a launch that computes formulas of one shape tile by tile."""
     shape = ops[0].result.shape
-    widest = max(v.dtype.bytes for op in ops for v in (*op.operands, *op.results))
+    widest = max(v.dtype.bytes for op in ops for v in (*_elements(op), *op.results))
     most = min(TILE, BYTES // widest) >> (len(ops) - 1).bit_length()
     if len(shape) == 1:
         tile = (_part(shape[0], most),)

@@ -40,8 +40,8 @@ PART = 4096
 """The integers of a part of a row that a block does not hold."""
 NEIGHBOURS = 16
 """The least columns of a tile: neighbours in memory, which are read together."""
-OF_THREAD = 16
-"""The integers that a thread holds."""
+OF_THREAD, LOADED = 32, 128
+"""The most integers that a thread holds, and the bytes that it loads of them."""
 _KEEP, _EQ = BinaryFn.KEEP.value, BinaryFn.EQ.value
 
 
@@ -123,7 +123,8 @@ class Rows:
             body.add(op, self.formulas)
         params = tuple(body.params.values())
         graph = BlockGraph(params, tuple(body.ops), tuple(body.outputs))
-        threads = prod(map(padded, tile)) // OF_THREAD
+        widest = max(v.dtype.bytes for v in body.params)
+        threads = prod(map(padded, tile)) // min(OF_THREAD, LOADED // widest)
         warps = min(max(threads // 32, 4), 16)
         return Launch(
             tuple(body.params), tuple(results), grid, graph, Schedule(warps=warps, stages=1)

@@ -28,3 +28,18 @@ kernel.graph @columns(%x: tensor<40x3xi16>) -> tensor<7x3xi64> {
   }
   kernel.return %y : tensor<7x3xi64>
 }
+
+// -----
+
+// Several warps hold the same elements: one of them writes what the others read.
+// CHECK-LABEL: gpu.func @copies_0
+// CHECK: thread.argsort %{{.*}} dim 1 size 33
+kernel.graph @copies(%x: tensor<1x33xf32>) -> tensor<1x33xi64> {
+  %y = kernel.launch(%x) grid [] schedule <warps = 4, stages = 1> : (tensor<1x33xf32>) -> tensor<1x33xi64> {
+  ^bb0(%gx: tensor<1x33xf32>):
+    %t = block.load %gx [[], []] : tensor<1x33xf32> -> !block.tile<1x33xf32>
+    %p = block.argsort %t dim 1 : (!block.tile<1x33xf32>) -> !block.tile<1x33xi64>
+    block.store %p [[], []] : !block.tile<1x33xi64>
+  }
+  kernel.return %y : tensor<1x33xi64>
+}

@@ -200,6 +200,11 @@ class Cumulation(Op, kind=True):
     def along(self) -> int:
         """The dimension along which elements follow each other."""
 
+    @property
+    def rounds(self) -> int:
+        """How often each element is compared with another one, if that is not done once."""
+        return 0
+
 
 @dataclass(frozen=True, eq=False)
 class Structure(Op, kind=True):
