@@ -217,7 +217,8 @@ def unfused_in(graph: KernelGraph) -> Iterator[Op]:
 def unfused_report(op: Op, target: Target) -> CostReport:
     """Predict the cost of a kernel for one op: its operands are read once (for a slice or
     concatenation, the part that it keeps), its results are written once, and its products are as
-    fast as fixed tiles allow, each of which reads its part of the factors."""
+    fast as fixed tiles allow, each of which reads its part of the factors. Nothing is said of what
+    such a kernel hides of its start."""
     written = float(sum(v.type.bytes for v in op.results))
     read = float(sum(v.type.bytes for v in op.operands))
     if moves_elements(op):
@@ -236,6 +237,7 @@ def unfused_report(op: Op, target: Target) -> CostReport:
         launch=target.launch,
         bytes_read=read,
         bytes_written=written,
+        early=False,
     )
 
 

@@ -27,6 +27,8 @@ class CostReport:
     blocks: int = 0
     memory_first: bool = True
     """Whether it first waits for memory, and not only for L2."""
+    early: bool = True
+    """Whether it may start before the previous kernel has ended."""
     parts: tuple[CostReport, ...] = field(default=())
 
     @property
@@ -39,10 +41,10 @@ class CostReport:
 
     def behind(self, target: Target, early: bool = True) -> float:
         """Return the additional µs if this kernel follows another one."""
-        if not early:
-            return target.combine
         first = self.parts[0] if self.parts else self
-        return after_another(target, first.memory_first)
+        return (
+            after_another(target, first.memory_first) if early and first.early else target.combine
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from mirage.cost.copy_kernels import unfused_in, unfused_report
-from mirage.cost.first_bytes import HOT, after_another
+from mirage.cost.first_bytes import HOT
 from mirage.cost.overlapping_views import Cut, least_from_memory
 from mirage.cost.target import Target
 from mirage.search.kernel.problems.growth import Growth, growth_of
@@ -215,7 +215,7 @@ class Program:
         """Return the µs of a graph whose ops are separate kernels."""
         t = self.target
         kernels = list(unfused_in(graph))
-        return sum(unfused_report(op, t).time for op in kernels) + after_another(t) * max(
+        return sum(unfused_report(op, t).time for op in kernels) + t.combine * max(
             0, len(kernels) - 1
         )
 
