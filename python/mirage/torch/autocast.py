@@ -19,9 +19,12 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from mirage.frontend.torch_import.capture.kept_state import kept_state
+
 _REGION = getattr(autocast_mode, "_enter_autocast", None)
 
 
+@kept_state()
 def with_explicit_casts(
     module: GraphModule,
     inputs: Sequence[Any],

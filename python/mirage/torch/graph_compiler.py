@@ -38,12 +38,13 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
-from mirage.torch.graph_inputs import check_inputs, enables_gradients, is_sized, told_sizes
+from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
 from mirage.torch.imported_later import ImportedLater
 from mirage.torch.numbers_apart import numbers_apart
 from mirage.torch.ops_apart import ops_apart
+from mirage.torch.regions import enables_gradients, without_gradient_regions
 from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
 from mirage.torch.workshop import Workshop
@@ -155,8 +156,9 @@ class _Graph:
         watch: Callable[[Report], None],
     ) -> None:
         self.module, self.work, self.devices, self.watch = module, work, devices, watch
-        self.without_gradients = without_checkpoints(module)
-        self.gradients = enables_gradients(self.without_gradients)
+        plain = without_checkpoints(module)
+        self.gradients = enables_gradients(plain.graph)
+        self.without_gradients = without_gradient_regions(plain)
         self.rows: Rows | None = None
         self.why_alone = ""
         """Why there is a program for each set of sizes."""

@@ -35,13 +35,6 @@ def told_sizes(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> str:
     return ", ".join(dict.fromkeys(told))
 
 
-def enables_gradients(module: torch.fx.GraphModule) -> bool:
-    """Return whether a graph has a region with gradients, wherever it is called."""
-    region: Any = torch._C._set_grad_enabled  # pyright: ignore[reportPrivateUsage]
-    regions = module.graph.find_nodes(op="call_function", target=region)
-    return any(node.args[0] for node in regions)
-
-
 def check_inputs(
     inputs: Sequence[Any], devices: Sequence[str] = ("cuda",), gradients: bool = False
 ) -> None:

@@ -18,6 +18,7 @@ from torch.fx.node import map_arg
 from torch.utils._pytree import tree_map
 
 from mirage.torch.graph_pieces import example_of
+from mirage.torch.regions import regions_of, transforms_tensors
 
 log = logging.getLogger("mirage.torch")
 
@@ -41,11 +42,20 @@ def homes_of(graph: Graph) -> Mapping[Node, str]:
     shown = {*varies, *output.all_input_nodes}
     found: dict[Node, str] = {}
     ops = [n for n in graph.nodes if n.op.startswith("call_")]
+    regions = list(regions_of(graph))
+    transformed = {n for region in regions if transforms_tensors(region) for n in region}
     for node in ops:
         if not varies.isdisjoint(node.all_input_nodes):
             varies.add(node)
             shown.add(node)
-        found[node] = _home(node, shown)
+        found[node] = _home(node, shown, may_read=node not in transformed)
+    for region in regions:
+        inside = [n for n in region if n in found]
+        homes = {found[n] for n in inside} - {""}
+        if len(homes) > 1 or PYTORCH in homes:
+            found.update(dict.fromkeys(inside, PYTORCH))
+        else:
+            found.update(dict.fromkeys(inside, next(iter(homes), "")))
     home = next(filter(None, reversed(found.values())), "")
     for node in reversed(ops):
         home = found[node] = found[node] or home
@@ -57,8 +67,8 @@ def is_part(node: Node) -> bool:
     return node.target is operator.getitem and isinstance(_example(node.args[0]), tuple | list)
 
 
-def _home(node: Node, shown: set[Node]) -> str:
-    if runs_functions(node) or _reads_an_element(node):
+def _home(node: Node, shown: set[Node], *, may_read: bool) -> str:
+    if runs_functions(node) or (may_read and _reads_an_element(node)):
         return PYTORCH
     if node.target == "item":  # of a number that TorchDynamo passes in a tensor
         return ""

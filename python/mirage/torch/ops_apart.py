@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 
 from mirage.torch.graph_pieces import another, cut, examples_of, pieces_of
 from mirage.torch.homes_of_ops import PYTORCH, homes_of, is_part, runs_functions
+from mirage.torch.regions import regions_of
 
 BRANCHES = ("cond",)
 """Ops that run one of several functions, whose operands come last."""
@@ -32,7 +33,8 @@ def ops_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
     left = {f"submod_{places[node]}" for node, home in homes.items() if home == PYTORCH}
     for call, piece in pieces_of(whole):
         if str(call.target) in left:
-            functions = filter(runs_functions, piece.graph.nodes)
+            inside = {node for region in regions_of(piece.graph) for node in region}
+            functions = (n for n in piece.graph.nodes if runs_functions(n) and n not in inside)
             found = [pair for function in functions for pair in _branches(piece, function)]
         else:
             found = [(piece, piece.graph.find_nodes(op="placeholder"))]

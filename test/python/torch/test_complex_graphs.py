@@ -41,6 +41,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]]]]
     "conjugates after a write": (lambda a: (a.mul_(2), a.conj()), lambda: (z(),)),
     "an input that is a conjugate": (lambda a: (a.t(), a.real, a * 2), lambda: (z().conj(),)),
     "numbers": (lambda a: (a * (1 + 2j) / 2j, 1 - a, a * 3j + 2), lambda: (z(),)),
+    "conversions": (lambda a: (a.cfloat(), a.cdouble(), a.half().cfloat() * 2), lambda: (x(),)),
+    "sums": (lambda a: (a.sum(0, dtype=torch.complex128), a[0, 0].sum(), a.mT * 2), lambda: (z(),)),
+    "views of other strides": (
+        lambda a: torch.channel_shuffle((a.mT * 2j).view(1, 6, 2, 2), 3),
+        lambda: (z(),),
+    ),
     "a store": (stored, lambda: (z(), z())),
     "a store to a conjugate": (stored, lambda: (z().conj(), z())),
     "a store to other strides": (stored, lambda: (z().t(), z().t())),

@@ -128,6 +128,34 @@ def test_an_index_in_a_tensor_selects_a_view(name: str) -> None:
     assert [report.reason for report in reports] == [""] * count
 
 
+def cast(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.cond(x.sum() > 0, lambda a: a @ a, lambda a: a @ a + 1, (x,))
+        z = x @ x
+    return y, z, x @ z.float()
+
+
+def without_gradients(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
+    with torch.no_grad():
+        y = (x * 2)[at]
+    return y + x.exp(), y
+
+
+def mapped(x: Tensor, at: Tensor) -> Tensor:
+    """PyTorch cannot export it, and begins the region when it tries."""
+    return torch.func.vmap(lambda i: x[i] * 2)(torch.stack([at, at])) + 1
+
+
+@pytest.mark.parametrize("function", [cast, without_gradients, mapped])
+def test_regions_are_not_cut(function: Callable[..., Any]) -> None:
+    host = partial(backend, compiler=op_by_op, devices=("cpu",))
+    x, at = torch.randn(4, 4), torch.tensor(1)
+    got, want = torch.compile(function, backend=host)(x, at), function(x, at)
+    torch.testing.assert_close(got, want, rtol=1e-2, atol=1e-2)
+    assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+
+
 def test_each_device_has_graphs_of_its_own() -> None:
     def function(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         y = torch.softmax(x, -1) + torch.arange(4)

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from torch_mlir import ir as untyped_ir
 from torch_mlir.dialects import torch as torch_dialect
 from torch_mlir.extras.fx_as_strided import rewrite_as_strided
-from torch_mlir.extras.fx_importer import FxImporter
+from torch_mlir.extras.fx_importer import TORCH_DTYPE_TO_INT, FxImporter
 
 from mirage.frontend.errors import ImportFailedError
 from mirage.frontend.location import user_location
@@ -27,6 +27,7 @@ from mirage.frontend.torch_import.capture.data_dependent import check_control_fl
 from mirage.frontend.torch_import.capture.decompositions import decomposed
 from mirage.frontend.torch_import.capture.exporting import export_program, first_line
 from mirage.frontend.torch_import.capture.folding import fold
+from mirage.frontend.torch_import.capture.kept_state import kept_state
 from mirage.frontend.torch_import.capture.memories import memories_of
 from mirage.frontend.torch_import.capture.sorted_rows import rows_in_place
 from mirage.frontend.torch_import.rows.products.experts import GROUPED, most_separate
@@ -35,6 +36,8 @@ ir: Any = untyped_ir
 _DIALECTS = ("func",)
 """The dialects that are imported, in addition to the torch dialect. A context that loads everything
 takes 8 ms more."""
+_COMPLEX = {torch.complex32: 8, torch.complex64: 9, torch.complex128: 10}
+"""PyTorch's numbers of these types; torch-mlir has others, or none."""
 SUBMODULE = "<submodule>"  # the prefix of positions that are not in a file
 
 
@@ -51,6 +54,7 @@ class Captured:
     memories: tuple[Hashable, ...] = ()  # memory of the other results; None for that of an argument
 
 
+@kept_state()
 def capture(
     program: object,
     example_inputs: Sequence[object],
@@ -89,6 +93,7 @@ def capture(
 
 def _in_torch_dialect(graph: torch.fx.Graph) -> tuple[FxImporter, Any]:
     """Return the importer, which owns the IR, and the imported function."""
+    TORCH_DTYPE_TO_INT.update(_COMPLEX)
     context = ir.Context(load_on_create_dialects=_DIALECTS)
     torch_dialect.register_dialect(context)
     importer = FxImporter(context=context)

@@ -99,7 +99,9 @@ class _Pairs:
         rule = _RULES.get(node.target) if node.op == "call_function" else None
         if rule is None or node.kwargs.keys() - {"dtype", "memory_format"}:
             raise _NoRule
-        kwargs = {k: v for k, v in node.kwargs.items() if k == "dtype"}
+        kwargs = {k: v for k, v in node.kwargs.items() if k == "dtype" and v is not None}
+        if kwargs and rule is not _converted:
+            raise _NoRule
         return rule(self, *node.args, **kwargs)
 
     def stays(self, node: Node) -> Node:
@@ -203,6 +205,8 @@ def _quotient(p: _Pairs, a: Any, b: Any) -> Node:
 
 
 def _sum_over(p: _Pairs, z: Node, dims: Any = None, keep: bool = False) -> Node:
+    if not _rank(z):
+        return p.pair(z)
     given = range(_rank(z)) if not dims else [_dim(z, d) for d in dims]
     return p.call(aten.sum.dim_IntList, p.pair(z), list(given), keep)
 
@@ -312,7 +316,9 @@ _RULES: dict[Any, Rule] = {
     aten.sum.default: _sum_over,
     aten.sum.dim_IntList: _sum_over,
     aten.div.Tensor: _quotient,
+    aten.div.Scalar: _quotient,
     aten.mul.Tensor: _product,
+    aten.mul.Scalar: _product,
     aten.mean.default: _mean_over,
     aten.mean.dim: _mean_over,
     aten.add.Tensor: _sum(aten.add.Tensor),
@@ -334,9 +340,9 @@ _RULES: dict[Any, Rule] = {
     aten._to_copy.default: _converted,
     aten.clone.default: _same(aten.clone.default),
     aten.alias.default: _same(aten.alias.default),
-    aten.view.default: _sized(aten.view.default),
+    aten.view.default: _sized(aten.reshape.default),  # pairs may have other strides
     aten.reshape.default: _sized(aten.reshape.default),
-    aten._unsafe_view.default: _sized(aten.view.default),
+    aten._unsafe_view.default: _sized(aten.reshape.default),
     aten.expand.default: _sized(aten.expand.default),
     aten.unsqueeze.default: _unsqueeze,
     aten.squeeze.dim: _at_dims(aten.squeeze.dim, 1),

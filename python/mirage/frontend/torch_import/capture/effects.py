@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from mirage.frontend.torch_import.capture.kept_state import kept_state
 from mirage.runtime.dispatch.layouts import Found, Layout
 
 
@@ -38,6 +39,7 @@ class NotAsEager(ValueError):
     """Layouts cannot describe the graph's effects on its inputs, or its results."""
 
 
+@kept_state()
 def effects_of(module: Graph, inputs: Sequence[Any]) -> Effects:
     """Return the effects of the graph on inputs like these (tensors and numbers). Raises
     :class:`NotAsEager`.

@@ -19,6 +19,7 @@ from mirage.errors import SourceLocation
 from mirage.frontend.errors import DynamicShapeError, GraphTypeError, ImportFailedError
 from mirage.frontend.location import user_location
 from mirage.frontend.torch_import.capture.foreign_classes import foreign_class
+from mirage.frontend.torch_import.capture.kept_state import kept_state
 from mirage.frontend.torch_import.capture.places import is_user_file
 from mirage.frontend.torch_import.capture.shared_buffers import with_shared_buffers
 from mirage.frontend.torch_import.capture.stack_traces import calls_of_models
@@ -50,6 +51,7 @@ def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
     return copy
 
 
+@kept_state()
 def export_program(
     program: object,
     example_inputs: Sequence[object],

@@ -1,0 +1,33 @@
+"""PyTorch's state while a graph is run or captured.
+
+A graph may begin a region of autocast, of gradients, or of a transform of ``torch.func``, and fail
+before the op that ends it. What comes after it would run in that region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+_functorch: Any = torch._C._functorch  # pyright: ignore
+_KINDS = ("cpu", "cuda")
+
+
+@contextmanager
+def kept_state() -> Generator[None]:
+    """Leave PyTorch's state as it was, if an error occurs."""
+    transforms = _functorch.get_dynamic_layer_stack_depth()
+    gradients = torch.is_grad_enabled()
+    casts = [(k, torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in _KINDS]
+    try:
+        yield
+    except BaseException:
+        _functorch.pop_dynamic_layer_stack_and_undo_to_depth(transforms)
+        torch.set_grad_enabled(gradients)
+        for kind, enabled, dtype in casts:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        raise
