@@ -5,9 +5,9 @@ and compares with float64. One more RUN line does it:
     // RUN: mirage-opt %s --some-passes | %execute - --meaning %s
     // RUN: %execute %s --expect 'a2 = a0 @ a1'
 
-Every `kernel.graph` of every part of the file (`// -----`) must compute what it means, or what the
-graph of the same name in `--meaning` does. A part with a `gpu.func` of thread ops has no meaning to
-compare with: `--expect` says in NumPy what its arguments a0, a1, ... hold afterwards; those that
+Every `kernel.graph` of every part of the file (`// -----`) must compute its meaning, or that of the
+graph of the same name in `--meaning`. A part with a `gpu.func` of thread ops has no meaning to
+compare with: `--expect` states in NumPy what its arguments a0, a1, ... hold afterwards; those that
 are not assigned are random inputs. It runs as one block.
 """
 
@@ -45,7 +45,8 @@ SHARED_BYTES = 96 << 10
 
 
 def functions(text: str) -> list[tuple[str, list[tuple[bool, tuple[int, ...], Any, int]], int]]:
-    """Name, arguments (whether a tensor map, shape, dtype, swizzle) and threads of each kernel."""
+    """Yield the name, arguments (whether it is a tensor map, shape, dtype, swizzle) and threads of
+    each kernel."""
     text = re.sub(r"//.*", "", text)
     for name, type_ in _ALIAS.findall(text):
         text = re.sub(rf"{name}\b(?! =)", type_, text)
@@ -63,7 +64,7 @@ def functions(text: str) -> list[tuple[str, list[tuple[bool, tuple[int, ...], An
 
 
 def check_functions(text: str, chip: str, expect: str) -> int:
-    """Runs each `gpu.func` as one block; returns their number."""
+    """Run each `gpu.func` as one block; return their number."""
     kernels = functions(text)
     ptx = compile_ptx(text, chip, "line-info")  # errors name the op
     for name, parameters, threads in kernels:

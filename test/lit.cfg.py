@@ -14,13 +14,13 @@ config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.mirage_build_dir, "test")
-# What pytest runs, and inputs of tests.
+# Files that pytest runs, and inputs of tests.
 config.excludes = ["python", "gpu", "Inputs"]
 
 path = [config.mirage_tools_dir, config.llvm_tools_dir, os.environ["PATH"]]
 config.environment["PATH"] = os.pathsep.join(path)
 config.environment["MIRAGE_PYTHON"] = config.python
-# The pass that the tests of the worker are made of.
+# The pass that the tests of the worker use.
 passes = os.path.join(os.path.dirname(__file__), "PythonPasses", "Inputs")
 config.environment["PYTHONPATH"] = os.pathsep.join(
     filter(None, (passes, os.environ.get("PYTHONPATH")))

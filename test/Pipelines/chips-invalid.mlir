@@ -1,4 +1,4 @@
-// A chip that is not in the table is an error wherever one is named.
+// An unknown chip is an error wherever a chip is named.
 // RUN: not mirage-opt %s --mirage-lower-block=chip=sm_1 2>&1 | FileCheck %s
 // RUN: not mirage-opt %s --mirage-thread-to-ptx=chip=sm_1 2>&1 | FileCheck %s
 // RUN: not mirage-opt %s --mirage-choose-engine=chip=sm_1 2>&1 | FileCheck %s

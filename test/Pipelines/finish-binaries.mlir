@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-finish-binaries | FileCheck %s
 
-// What the serialization took is gone, so that equal programs give equal text,
-// and the graph says what is left of it.
+// The attributes for the serialization are removed, so that equal programs give equal text, and the graph
+// states its new form.
 // CHECK: kernel.graph @g
 // CHECK-SAME: form = #kernel.form<binary>
 // CHECK: gpu.binary @g_kernels [#gpu.object<#nvvm.target<chip = "sm_80">, assembly = "// PTX">]

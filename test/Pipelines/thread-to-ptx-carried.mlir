@@ -1,5 +1,5 @@
-// Values that a loop carries twice are left to LLVM: comparing each two of them, again whenever the
-// loop has changed, took most of the time of compiling loops that carry many sums.
+// Values that a loop carries twice are left to LLVM: comparing all pairs of them, again after each change of
+// the loop, took most of the time of compiling loops that carry many sums.
 
 // RUN: mirage-opt %s --canonicalize | FileCheck %s --check-prefix=ONCE
 // RUN: mirage-opt %s --mirage-thread-to-ptx=chip=h200 -mlir-disable-threading \

@@ -1,4 +1,4 @@
-// What may go wrong in a Python pass is a located error and a non-zero exit, never a traceback.
+// Any failure of a Python pass is a located error and a non-zero exit, never a traceback.
 // RUN: not mirage-test-opt %s --mirage-test-bridge="action=fail text='cannot do it'" 2>&1 | FileCheck %s --check-prefix=FAIL --implicit-check-not=Traceback
 // RUN: not mirage-test-opt %s --mirage-test-bridge="action=fail-at-op text='not this op'" 2>&1 | FileCheck %s --check-prefix=ATOP
 // RUN: not mirage-test-opt %s --mirage-test-bridge="action=raise text=key" 2>&1 | FileCheck %s --check-prefix=RAISE --implicit-check-not=Traceback

@@ -1,4 +1,4 @@
-// What a Python pass may do, seen from mirage-opt.
+// Valid actions of a Python pass, seen from mirage-opt.
 // RUN: mirage-test-opt %s --mirage-test-bridge | FileCheck %s --check-prefix=SAME
 // RUN: mirage-test-opt %s --mirage-test-bridge="action=annotate text='two words' values=1,2" | FileCheck %s --check-prefix=ANNOTATE
 // RUN: mirage-test-opt %s --mirage-test-bridge="action=annotate text=kept" --mlir-print-debuginfo | FileCheck %s --check-prefix=LOCATION

@@ -2,7 +2,7 @@
 // RUN: FileCheck %s < %t
 // RUN: %execute %t --meaning %s
 
-// Attention over the whole way: what is left is kernels with running maxima, and no verdict is missing.
+// Attention through all stages: the result is kernels with running maxima, and no verdict is missing.
 // CHECK-LABEL: kernel.graph @attention
 // CHECK-SAME: form = #kernel.form<selected>
 // CHECK: kernel.launch

@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-select --verify-diagnostics --split-input-file | FileCheck %s
 
-// The alternatives give way to the cheapest candidate's kernels: here the one that reads x once.
+// The alternatives are replaced by the cheapest candidate's kernels: here those of the one that reads x once.
 // CHECK-LABEL: kernel.graph @exp
 // CHECK-SAME: form = #kernel.form<selected>
 // CHECK-NOT: kernel.alternatives
@@ -42,7 +42,7 @@ kernel.graph @exp(%x: tensor<1024x64xf16>) -> tensor<1024x64xf16> attributes {fo
 
 // -----
 
-// Without a candidate the reference stays, and that is said.
+// Without a candidate the reference stays, with a remark.
 // CHECK-LABEL: kernel.graph @nothing
 // CHECK: kernel.unary exp
 // expected-warning @below {{select: 1 of the parts have no verified candidate}}

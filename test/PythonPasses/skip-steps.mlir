@@ -1,5 +1,5 @@
-// Blocks of 16 rows under a causal mask see keys up to their last row: of 4 steps of 16 keys, block
-// m takes the first m + 1.
+// Blocks of 16 rows with a causal mask attend to keys up to their last row: of 4 steps of 16 keys, block m
+// takes the first m + 1.
 // RUN: mirage-opt %s --mirage-skip-steps | FileCheck %s
 // RUN: mirage-opt %s --mirage-skip-steps | %execute - --meaning %s
 
@@ -19,7 +19,7 @@ kernel.graph @masked(%x: tensor<64x64xf32>) -> (tensor<64x1xf32>, tensor<64x1xf3
       %r = block.reduce sum %kept dims [1] : (!block.tile<16x16xf32>) -> !block.tile<16x1xf32>
       block.accumulate sum %r : !block.tile<16x1xf32>
     } : !block.tile<16x1xf32>
-    // What is not seen counts here too.
+    // Masked keys count here, too.
     %b = block.loop [j = 4] {
       %t = block.load %gx [[m], [j]] : tensor<64x64xf32> -> !block.tile<16x16xf32>
       %col = block.iota dim 1 [j] extent 64 : !block.tile<1x16xf32>

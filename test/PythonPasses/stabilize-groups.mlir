@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-stabilize | FileCheck %s
 // RUN: mirage-opt %s --mirage-stabilize | %execute - --meaning %s
 
-// Exponentials that are added: the loop over the cache has a running maximum, the new key one of its own, and the
-// sums are brought to the larger one, numerators and denominators alike.
+// Exponentials that are added: the loop over the cache has a running maximum, the new key has a separate one,
+// and all sums, numerators and denominators, are rescaled to the larger one.
 // CHECK-LABEL: kernel.graph @cache_and_new_key
 // CHECK: %[[SUMS:.*]]:3 = block.loop [k = 4]
 // CHECK: %[[M:.*]] = block.running_max

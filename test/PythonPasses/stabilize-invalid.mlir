@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-stabilize --split-input-file --verify-diagnostics | FileCheck %s --implicit-check-not 'reduce max' --implicit-check-not running_max
 
-// Where no maximum is legal, or none is known to be large enough, the exponentials stay, and a remark says why.
+// If no maximum is legal, or none is known to be large enough, the exponentials stay, and a remark says why.
 
 // CHECK-LABEL: kernel.graph @unnormalised
 // expected-remark @below {{exponential 0 of op 0: not stabilised: output 0 is proportional to power 1 of the exponential}}

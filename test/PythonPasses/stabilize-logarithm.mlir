@@ -23,7 +23,7 @@ kernel.graph @log_softmax(%x: tensor<16x64xf32>) -> tensor<16x64xf32> {
   kernel.return %o : tensor<16x64xf32>
 }
 
-// Nothing but the logarithm is stored: the maximum is added back.
+// Only the logarithm is stored: the maximum is added back.
 // CHECK-LABEL: kernel.graph @log_sum_exp
 // CHECK: %[[SUMS:.*]]:2 = block.loop [k = 4]
 // CHECK: %[[LOG:.*]] = block.unary log %[[SUMS]]#0

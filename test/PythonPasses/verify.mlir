@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-verify=seed=1 --verify-diagnostics | FileCheck %s
 
-// Only what is equivalent goes on, each candidate with its verdict.
+// Only equivalent candidates remain, each with its verdict.
 // CHECK-LABEL: kernel.graph @square
 // CHECK-SAME: form = #kernel.form<verified>
 // CHECK: kernel.alternatives(%arg0) verdicts [#kernel.verdict<{{proved|probable bound -[0-9]+}}, "{{.*}}">] :

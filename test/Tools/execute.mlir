@@ -1,4 +1,4 @@
-// What %execute does in other tests: it accepts what is computed as it should be, and says what is not.
+// The behaviour of %execute in other tests: it accepts correct results, and reports wrong ones.
 // RUN: %execute %s | FileCheck %s --check-prefix=GOOD
 // RUN: sed s/exp/log/ %s | not %execute - --meaning %s 2>&1 | FileCheck %s --check-prefix=WRONG
 // RUN: grep '^//' %s | not %execute - 2>&1 | FileCheck %s --check-prefix=NOTHING

@@ -1,5 +1,5 @@
-// The upstream half of the way to PTX works in this tool: without the conversion interfaces,
-// convert-gpu-to-nvvm would leave ops unconverted in silence.
+// The upstream part of the lowering to PTX works in this tool: without the conversion interfaces,
+// convert-gpu-to-nvvm would silently leave ops unconverted.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(convert-gpu-to-nvvm{use-bare-ptr-memref-call-conv=1},reconcile-unrealized-casts),nvvm-attach-target{chip=sm_90a features=+ptx80 O=3},gpu-module-to-binary{format=isa})' \
 // RUN:   | FileCheck %s
 

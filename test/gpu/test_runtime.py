@@ -85,7 +85,7 @@ def test_cuda_graph(program: Executable) -> None:
 
 
 def test_a_call_that_comes_again_is_a_graph() -> None:
-    """Results follow the contents of tensors, on any stream, and where the call is captured."""
+    """Results follow the contents of tensors, on any stream, and in captured calls."""
     artifact = small_artifact()
     kernels = artifact.manifest.kernels * 2
     program = Executable(replace(artifact, manifest=replace(artifact.manifest, kernels=kernels)))
@@ -111,7 +111,7 @@ def test_a_call_that_comes_again_is_a_graph() -> None:
 
 
 def test_threads(program: Executable) -> None:
-    """Calls of several threads on streams of their own do not mix up their arguments."""
+    """Calls of several threads on separate streams do not mix up their arguments."""
     failures: list[int] = []
 
     def work(number: int) -> None:

@@ -17,7 +17,7 @@ import surroundings  # noqa: F401 - before NumPy
 import numpy as np
 import pytest
 
-# The pass that the tests of the worker are made of, in this process and in those that it starts.
+# The pass that the tests of the worker use, in this process and in those that it starts.
 passes = str(Path(__file__).parents[1] / "PythonPasses" / "Inputs")
 sys.path.append(passes)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (passes, os.environ.get("PYTHONPATH"))))
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Further cases run if they are asked for: all of them, or one by its name."""
+    """Further cases run if they are requested: all of them, or one by its name."""
     if config.getoption("--thorough") or any("::" in each for each in config.args):
         return
     further = [item for item in items if item.get_closest_marker("thorough")]
@@ -43,12 +43,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection() -> None:
-    """What is imported stays: looking for cycles in it would take a tenth of the time."""
+    """Imported modules stay: searching them for cycles would take a tenth of the time."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Cycles are looked for among what is young; among all that lives now and then only."""
+    """Search for cycles among young objects, and only rarely among all objects."""
     gc.freeze()
     gc.set_threshold(2_000, 10, 100)
     gc.enable()
@@ -59,9 +59,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _same_numbers_each_time() -> None:
-    """What a test draws without a seed of its own is the same in any order of tests."""
+    """Random numbers of tests without a seed are the same in any order of tests."""
     random.seed(0)
     np.random.seed(0)
     if (torch := sys.modules.get("torch")) is not None:
-        # `torch.manual_seed` also notes, for devices that are not there, where it was called.
+        # `torch.manual_seed` also records, for missing devices, where it was called.
         torch.default_generator.manual_seed(0)

@@ -18,8 +18,8 @@ using namespace mirage::thread;
 namespace {
 using arith::CmpIPredicate;
 
-/// An integer that is ordered as the element is, and the place; null if that is the lower half of
-/// the integer.
+/// An integer with the same order as the element, and the place; null if the place is the lower
+/// half of the integer.
 struct Element {
   Value key, place;
 };
@@ -68,8 +68,8 @@ private:
     return type.isInteger(64) ? e.i64(value) : e.i32(value);
   }
 
-  /// The bits of a float as an integer of the same order: those of negative numbers but for the
-  /// sign are inverted. Both zeros are equal, and all NaNs.
+  /// The bits of a float as an integer of the same order: those of negative numbers except the sign
+  /// are inverted. Both zeros are equal, and all NaNs.
   Value getOrdered(Value x) {
     Value bits = e.bitcast(x, e.getI32Type());
     Value magnitude = e.bitAnd(bits, 0x7fffffff);
@@ -122,7 +122,8 @@ private:
     else
       others = exchange(distance);
     for (auto [i, mine] : llvm::enumerate(elements)) {
-      // the smaller one stays where it is the first of two that ascend or the second of others
+      // the smaller one stays if it is the first of an ascending pair or the second of a descending
+      // one
       Value larger = e.bitXor(isSet(i, distance), isSet(i, sorted));
       Value taken = e.bitXor(isLess(others[i], mine), larger);
       mine = select(taken, others[i], mine);
@@ -142,7 +143,7 @@ private:
     }
   }
 
-  /// The elements of other warps, through shared memory.
+  /// Exchanges elements with other warps through shared memory.
   SmallVector<Element> exchange(int64_t distance) {
     Value other = e.mul(e.threadOffset(layout, 1 - dim), extent);
     Value keys = e.shared(*op.getScratch());
@@ -179,7 +180,7 @@ private:
   ArgsortOp op;
   const LinearLayout &layout;
   int64_t dim, extent;
-  /// What lane and warp add to the position of each register.
+  /// The part of a register's position that lane and warp determine.
   Value start;
   SmallVector<Element> elements;
   /// By the position in lane 0 of warp 0.

@@ -44,7 +44,7 @@ def unpacked(content: bytes) -> tuple[Header, bytes]:
     if name != FORMAT:
         raise DamagedEntryError(f"expected a file that starts with {FORMAT!r}, got {name[:40]!r}")
     if hashlib.sha256(body).hexdigest() != digest:
-        raise DamagedEntryError("its contents do not have the hash that it says")
+        raise DamagedEntryError("its contents do not have the stated hash")
     line, _, data = body.partition(b"\n")
     try:
         header = from_plain(Header, json.loads(line))

@@ -225,10 +225,11 @@ class Store:
             total -= entry.bytes
 
     def _say_of_folder(self, what: str, error: OSError) -> None:
-        """Log that the folder cannot be read or written: one line, since one follows the other."""
+        """Log that the folder cannot be read or written, in one line, since one implies the
+        other."""
         self._say(
-            f"the cache in {self.folder} cannot be {what} ({error.strerror or error}): what is "
-            "found and compiled is not kept"
+            f"the cache in {self.folder} cannot be {what} ({error.strerror or error}): results "
+            "are not kept"
         )
 
     def _say(self, text: str) -> None:

@@ -65,5 +65,5 @@ def from_bytes(payload: bytes) -> Artifact:
             hashes.append((module.cubin, module.cubin_sha256))
         for name, expected in hashes:
             if sha256(files[name]) != expected:
-                raise ValueError(f"{name} does not have the hash that its manifest says")
+                raise ValueError(f"{name} does not have the hash in its manifest")
     return Artifact(manifest, files)

@@ -26,9 +26,9 @@ class CostReport:
     registers: int = 0
     blocks: int = 0
     memory_first: bool = True
-    """Whether it waits for memory at first, not only for L2."""
+    """Whether it first waits for memory, and not only for L2."""
     early: bool = True
-    """Whether it may start before the kernel before it has ended."""
+    """Whether it may start before the previous kernel has ended."""
     parts: tuple[CostReport, ...] = field(default=())
 
     @property
@@ -40,7 +40,7 @@ class CostReport:
         return max(kinds, key=lambda k: kinds[k])
 
     def behind(self, target: Target, early: bool = True) -> float:
-        """Return the µs that this takes more behind another kernel."""
+        """Return the additional µs if this kernel follows another one."""
         first = self.parts[0] if self.parts else self
         return (
             after_another(target, first.memory_first) if early and first.early else target.combine

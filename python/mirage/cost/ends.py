@@ -1,5 +1,5 @@
-"""What nothing is beside at the ends of blocks: the work on what was loaded last, the stores, and
-the first loads of the blocks that follow."""
+"""Times at the ends of blocks that nothing overlaps: the work on the last loads, the stores, and
+the first loads of the next blocks."""
 
 from __future__ import annotations
 
@@ -12,40 +12,39 @@ from mirage.cost.target import Target
 from mirage.cost.uniform import somewhere, where
 
 STORED = 0.6
-"""The share of L2's rate at which blocks store that end together."""
+"""The share of L2's rate at which blocks store if they end together."""
 
 GAP = 0.4
-"""The share of the time between two waves of blocks that no other SM makes up for: their SM loads
-nothing from when a block has all of its data until the next one has its first bytes, unless other
-blocks are there. (Eight rows times 4096 x 4096 without a loop, one block on an SM at a time, in two
-waves: 15.1 µs, 13.1 predicted without it; 16 rows in three waves 24.4, 17.2.)"""
+"""The share of the time between two waves of blocks for which other SMs do not compensate: an SM
+loads nothing from the time when a block has all of its data until the next one has its first bytes,
+unless it has other blocks. (Eight rows times 4096 x 4096 without a loop, one block on an SM at a
+time, in two waves: 15.1 µs, 13.1 predicted without it; 16 rows in three waves 24.4, 17.2.)"""
 
 
 LATE = 0.1
-"""The share of all work of an SM that is behind its loads, besides that on what was loaded last, if
-blocks do not end together."""
+"""The share of an SM's whole work that comes after its loads, in addition to the work on the last
+loads, if blocks do not end together."""
 
 
 IN_STEP = 12.0
-"""The steps for which blocks that start together stay together."""
+"""The number of steps for which blocks that start together stay in step."""
 
 
 def last_stores(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num:
-    """Return the bytes that the blocks that run last store. Blocks that multiply and start together
-    end together, and nothing is beside these stores. (Attention to parts of the keys, whose blocks
-    store their sums: 43 kernels are predicted with a mean log error of 0.04, and 0.14 without
-    this.)"""
+    """Return the bytes that the last blocks store. Blocks that multiply and start together end
+    together, and nothing overlaps these stores. (Attention to parts of the keys, whose blocks store
+    their sums: 43 kernels are predicted with a mean log error of 0.04, and 0.14 without this.)"""
     at_end = np.minimum(1.0, target.sms * o.together / f.blocks) * f.dram_write
     return where(kind.multiplies, at_end, 0.0)
 
 
 def behind_loads(f: KernelFeatures, kind: Kind, o: Occupancy, last: Num, compute: Num) -> Num:
-    """Return the µs of the work behind all loads: ``last`` is that of one block on what was loaded
-    last, ``compute`` all of an SM. Blocks of an SM that end one after the other, up to three, share
-    the former, and some of the latter is late, too. Warps that multiply end together if all blocks
-    run at once and have as many steps, and after few steps nothing else is left. (Eight rows,
-    normalized by their mean square, times 4096 x 4096 in one kernel: 10.6 µs, 11.2 predicted, and
-    11.6 if other work were late, too.)"""
+    """Return the µs of the work after all loads: ``last`` is that of one block on its last loads,
+    and ``compute`` all work of an SM. Up to three blocks of an SM that end one after the other
+    share the former, and some of the latter is late, too. Warps that multiply end together if all
+    blocks run at once and have equally many steps, and after few steps nothing else is left. (Eight
+    rows, normalized by their mean square, times 4096 x 4096 in one kernel: 10.6 µs, 11.2 predicted,
+    and 11.6 if other work were late, too.)"""
     in_step = kind.multiplies & ~kind.groups & (o.waves <= 1) & _even(f)
     shared = where(in_step, 1.0, np.minimum(o.per_sm, 3.0))
     apart = np.maximum(0.0, 1.0 - IN_STEP / np.asarray(f.steps))
@@ -53,14 +52,14 @@ def behind_loads(f: KernelFeatures, kind: Kind, o: Occupancy, last: Num, compute
 
 
 def _even(f: KernelFeatures) -> Num:
-    """Return whether all blocks have as many steps."""
+    """Return whether all blocks have equally many steps."""
     return np.asarray(f.uneven) <= 1
 
 
 def between_waves(f: KernelFeatures, kind: Kind, o: Occupancy, gap: Num) -> Num:
-    """Return the µs in which too little is loaded because warps that multiply end before the next
-    blocks load: ``gap`` passes from the last bytes of one to the first bytes of the next. Blocks of
-    different numbers of steps end at different times, while others load."""
+    """Return the µs for which too little is loaded because warps that multiply end before the next
+    blocks load: ``gap`` is the time from the last bytes of one block to the first bytes of the
+    next. Blocks of different numbers of steps end at different times, while others load."""
     warps = kind.multiplies & ~kind.groups & _even(f)
     if not somewhere(warps):
         return 0.0

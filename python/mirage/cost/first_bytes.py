@@ -1,4 +1,4 @@
-"""The time until a kernel has its first bytes, alone and behind another kernel."""
+"""The time until a kernel has its first bytes, by itself and after another kernel."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ HOT = 0.6
 
 
 LITTLE = 0.125
-"""The share of what blocks load below which what comes from memory does not count: a mask beside
-scores that the kernel before has stored."""
+"""If a smaller share of a block's loads than this comes from memory, it does not count: a mask, for
+example, next to scores that the previous kernel has stored."""
 
 
 def from_memory(f: KernelFeatures) -> Num:
-    """Return whether a kernel waits for memory at first, not only for L2."""
+    """Return whether a kernel first waits for memory, and not only for L2."""
     return np.asarray(f.dram_read) > LITTLE * f.blocks * (f.load_once + f.load_step * f.steps)
 
 
 def after_another(target: Target, memory: bool = True) -> float:
-    """Return the µs that a kernel takes more if it follows another one than by itself; ``memory``
-    says whether it waits for memory at first. If it starts before that one ends, as dependent
-    launches do, this is less than 0: its launch is over when its turn comes, and its first bytes
-    from memory, which no kernel right before it writes, are there. What it reads from L2 is asked
-    for only then. (The norm of eight rows, stored, and a product with 1024 x 4096 weights take
-    6.05 µs in two kernels; 3.1 and 4.3 are predicted by themselves.)"""
+    """Return the additional µs of a kernel if it follows another one; ``memory`` says whether it
+    first waits for memory. If it starts before the other one ends, like dependent launches, this is
+    less than 0: its launch is complete when its turn comes, and its first bytes from memory, which
+    the previous kernel does not write, have arrived. Data in L2 is requested only then. (The norm
+    of eight rows, stored, and a product with 1024 x 4096 weights take 6.05 µs in two kernels; 3.1
+    and 4.3 are predicted by themselves.)"""
     if not target.starts_early:
         return target.combine
     first = FIRST_LOAD * target.latency

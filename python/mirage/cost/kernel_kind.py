@@ -24,7 +24,7 @@ class Kind:
     """Whether groups share rows and exchange values at each step: none can work while another
     multiplies."""
     rings: Num
-    """Whether groups have a ring of slots and nothing but products reads it."""
+    """Whether groups have a ring of slots that only products read."""
 
 
 def kind_of(f: KernelFeatures) -> Kind:

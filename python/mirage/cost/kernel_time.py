@@ -160,8 +160,8 @@ def _chain(
     latency: Num,
     memory: tuple[Num, Num],
 ) -> Num:
-    """Return the µs of the sequential work of one block. If nothing but products reads the
-    rings of its loop, all of that runs in parallel."""
+    """Return the µs of the sequential work of one block. If only products read the rings of its
+    loop, all of it runs in parallel."""
     groups = kind.groups
     chain = latency + (work.steps + work.once) / target.clock + behind_loop(f, target)
     # half of a block's work overlaps with its waits, except that of a warpgroup that is alone
@@ -170,7 +170,7 @@ def _chain(
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
     chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
-    # all that is in L2 is asked for at once, and then computed with, step by step
+    # all data in L2 is requested at once, and then used step by step
     hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
     if somewhere(hot):
         chain = chain + where(hot, memory[1] / (o.waves * f.steps), 0.0)
@@ -192,14 +192,14 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
 
 
 def _last(f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num) -> Num:
-    """Return the µs of the work of one block on what was loaded last."""
+    """Return the µs of the work of one block on its last loads."""
     slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
     ending = plus(work.busy, slower, lanes)
     return (ending / work.few + work.steps / target.clock) / f.steps + work.once / target.clock
 
 
 def _besides(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num:
-    """Return the µs that nothing hides besides launch, loads and work."""
+    """Return the µs that nothing hides, in addition to launch, loads and work."""
     time: Num = 0.0
     if not is_zero(f.mma_once):
         time = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)

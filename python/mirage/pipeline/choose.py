@@ -74,7 +74,7 @@ class Chooser:
             yield self._right_parts(verified), "parts whose kernels are wrong are calls of PyTorch"
         own = decompose(self.whole, stable=True)
         if self.compiler.has_time_for(kernels_of(own)):
-            yield own, "every op is a kernel of its own"
+            yield own, "every op is a separate kernel"
         yield as_calls(self.whole), "every op is a call of PyTorch"
 
     def _right_parts(self, verified: KernelGraph) -> KernelGraph:

@@ -8,7 +8,7 @@ from mirage.pipeline.lost_time import Pace
 
 INTERRUPTED = "interrupted"
 """The reason if the user has ended the run."""
-FOR_COMPILATION = "what is left of the budget is for compilation"
+FOR_COMPILATION = "the rest of the budget is for compilation"
 
 
 class Deadline:

@@ -152,7 +152,7 @@ def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) 
         payload = json.dumps(as_plain(kept)).encode()
         from_plain(KeptProgram, json.loads(payload))
     except (BadRecordError, PlainError) as error:
-        log.warning("what was chosen for a program cannot be kept: %s", error)
+        log.warning("the choice for a program cannot be kept: %s", error)
         return
     kernels = len(list(launches(optimized.graph.ops)))
     about = f"{optimized.graph.name or 'program'} for {options.chip}: {kernels} kernels"

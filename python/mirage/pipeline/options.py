@@ -100,12 +100,10 @@ class OptimizeOptions:
         "as long as PyTorch's calls; torch.compile does so by default", Matters.CHOICE,
         "only products of parts for which the time ran out",
     )  # fmt: skip
-    use_cache: bool = _option(
-        True, "use what was found, verified and compiled before", Matters.NOTHING
-    )
+    use_cache: bool = _option(True, "use the results of earlier runs", Matters.NOTHING)
     fresh: bool = _option(
         False,
-        "search again, whatever was found before, and keep what is found now (the environment "
+        "search again, without the results of earlier runs, and keep the new ones (the environment "
         "variable MIRAGE_FRESH=1 does the same)",
         Matters.NOTHING,
     )
@@ -125,7 +123,7 @@ class OptimizeOptions:
     )
     progress: Callable[[str], None] | None = field(
         default=None,
-        metadata={"help": "is called with what is under way", "matters": Matters.NOTHING},
+        metadata={"help": "is called with the current step", "matters": Matters.NOTHING},
     )
 
     def __post_init__(self) -> None:

@@ -175,9 +175,9 @@ def _why_part(part: KernelGraph, rows: Collection[Value], most: int) -> str | No
     """Say why the rows of a part may depend on each other, or may not be those of its inputs."""
     inputs = [i for i, v in enumerate(part.inputs) if v in rows]
     if not inputs:
-        return "rows are made of something that has none" if rows else None
+        return "rows are made from a tensor without rows" if rows else None
     if not computed_from(part, inputs).issuperset(rows):
-        return "rows are made of something that has none"
+        return "rows are made from a tensor without rows"
     return why_rows_depend(part, inputs, most)
 
 

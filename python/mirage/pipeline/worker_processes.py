@@ -124,8 +124,8 @@ def _without_script() -> Generator[None]:
 def _start_worker() -> None:
     """Set up a worker process. It leaves Ctrl-C to its parent and ends with it (on Linux). It uses
     one thread for matrix products, since there is a worker for each core. Its garbage collector
-    skips inherited objects, since visiting them would copy their memory. What is wrong with the
-    cache is said by its parent, which uses the same one."""
+    skips inherited objects, since visiting them would copy their memory. Its parent, which uses the
+    same cache, reports errors of the cache."""
     gc.freeze()
     logging.getLogger("mirage.cache").setLevel(logging.ERROR)
     threadpool_limits(1)

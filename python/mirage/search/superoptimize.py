@@ -236,7 +236,7 @@ class Planner:
             self.remote.cancel()
         if not plans:
             plans = [search.op_by_op()]
-            self.report.note("no plan of fused kernels was found; every op is a kernel of its own")
+            self.report.note("no plan of fused kernels was found; every op is a separate kernel")
         result.candidates = self._candidates.best(plans)
         self.report.candidates = len(result.candidates)
         if not any(isinstance(op, Structure) for c in result.candidates for op in c.graph.ops):

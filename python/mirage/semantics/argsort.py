@@ -1,8 +1,8 @@
 """The places of elements in order.
 
-Lines that are short, or few, are put in order by counting, for each element, those before it: that
-is made of comparisons and sums, which the search and proofs know. What orders many long lines is an
-:class:`Argsort`: no search and no proof looks inside, and a kernel of its own
+Short or few lines are ordered by counting the elements before each element: this consists of
+comparisons and sums, which the search and proofs know. Many long lines are ordered by an
+:class:`Argsort`: no search or proof looks inside, and a separate kernel
 (:mod:`mirage.transforms.sorting_kernels`) sorts each line.
 """
 
@@ -122,7 +122,7 @@ def _in_order(x: Planes, axis: int, descending: bool) -> Array:
         raise UnknownOp("expected numbers that are known, got residues or symbols")
     if not descending:
         return np.argsort(x[0], axis, kind="stable").astype(np.int64)
-    # from the end, as equal elements keep their order
+    # from the end, since equal elements keep their order
     last = x[0].shape[axis] - 1
     return last - np.flip(np.argsort(np.flip(x[0], axis), axis, kind="stable"), axis)
 

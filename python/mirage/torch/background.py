@@ -61,7 +61,7 @@ def load_program(program: Program, options: Mapping[str, Any]) -> Compiled:
     run = bool(chosen.pop(RUN, False))
     found = load_found(program, OptimizeOptions.of(**chosen), run=run)
     if found is None:
-        raise NotFoundError("what was found for it cannot be loaded")
+        raise NotFoundError("its kernels cannot be loaded")
     if found.report.left and not found.artifacts:  # eager PyTorch has ops that are several here
         kernels, calls = (
             sum(getattr(p, name) * p.places for p in found.report.left)
@@ -159,7 +159,7 @@ def load_class(found: SizedClass, options: Mapping[str, Any]) -> Compiled:
     run = bool(chosen.pop(RUN, False))
     kept = load_class(found.source, OptimizeOptions.of(**chosen), run=run)
     if kept is None:
-        raise NotFoundError("what was found for it cannot be loaded")
+        raise NotFoundError("its kernels cannot be loaded")
     prediction = kept.optimized.report.prediction
     if chosen.get("pytorch_where_faster") and prediction is not None:
         graph, target = kept.optimized.program.graph, target_for(kept.optimized.options.chip)

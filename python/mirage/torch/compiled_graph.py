@@ -109,7 +109,7 @@ class CompiledGraph:
         except InterruptedUpdateError:  # PyTorch would update twice
             raise
         except Exception as error:  # nothing is written yet, so PyTorch can do it all
-            log.warning("a compiled graph goes on in PyTorch: %s", describe(error))
+            log.warning("a compiled graph continues in PyTorch: %s", describe(error))
             self.report.compiled, self.report.reason = None, describe(error)
             self.report.calls = ()
             return self.module.forward(*inputs)
@@ -127,8 +127,7 @@ class CompiledGraph:
         return self.report.compiled is not None
 
     def _fits(self, inputs: Sequence[Any]) -> bool:
-        """Return whether the program has PyTorch's effects on inputs that lie in memory like
-        these."""
+        """Return whether the program has PyTorch's effects on inputs with this layout in memory."""
         return not (self.updates and self._overlap(inputs)) and self.arranged.fits(inputs)
 
     def _overlap(self, inputs: Sequence[Any]) -> bool:

@@ -34,7 +34,7 @@ class Explanation:
     def __str__(self) -> str:
         lines: list[str] = []
         if not self.graphs:
-            lines.append("no graph was handed over: PyTorch runs the model as it is")
+            lines.append("no graph reached the backend: PyTorch runs the model unchanged")
         for number, graph in enumerate(self.graphs):
             sizes = f", {graph.sizes}" if graph.sizes else ""
             lines.append(f"graph {number}: {_count(graph.ops, 'op')}{sizes}, {_what(graph)}")

@@ -42,8 +42,9 @@ def another(module: GraphModule) -> GraphModule:
 
 
 def _hide_unbound(module: GraphModule) -> None:
-    """Keep what is in terms of symbols that no node of the graph gives from PyTorch, which would
-    look for those nodes: TorchDynamo has such a symbol for a number that it reads in a tensor."""
+    """Hide expressions in symbols that no node of the graph defines from PyTorch, which would
+    search for those nodes: TorchDynamo has such a symbol for a number that it reads from a
+    tensor."""
     given = {n: n.meta["example_value"] for n in module.graph.nodes if "example_value" in n.meta}
     sizes = (x.node.expr for x in given.values() if isinstance(x, torch.SymInt))
     bound = {size for size in sizes if size.is_symbol}

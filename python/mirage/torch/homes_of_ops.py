@@ -1,7 +1,6 @@
-"""Where each op of a graph runs: on the device of its tensors, or in PyTorch alone.
-
-Only PyTorch runs ops on several devices, and with them moves from one to another, and ops that read
-an element of a tensor as a number, since the places of their results in memory depend on it.
+"""Where each op of a graph runs: on the device of its tensors, or only in PyTorch. Only PyTorch
+runs ops on several devices, including moves between devices, and ops that read an element of a
+tensor as a number, since the places of their results in memory depend on it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from mirage.torch.regions import regions_of, transforms_tensors
 log = logging.getLogger("mirage.torch")
 
 INSIDE = ("flex_attention", "tag_activation_checkpoint")
-"""Ops that run functions and are imported as what these compute."""
+"""Ops that run functions and are imported as the computation of these functions."""
 PYTORCH = "PyTorch"
-"""In place of a device: only PyTorch can run the op."""
+"""Marks, in place of a device, that only PyTorch can run the op."""
 
 
 def runs_functions(node: Node) -> bool:
@@ -36,8 +35,8 @@ def runs_functions(node: Node) -> bool:
 
 def homes_of(graph: Graph) -> Mapping[Node, str]:
     """Return for each op the device that it runs on, or :data:`PYTORCH`. Ops that compute numbers,
-    or tensors that depend on no input and are not returned, may run on any device; they have the
-    home of the op after them."""
+    or tensors that depend on no input and are not returned, may run on any device; they run where
+    the next op runs."""
     varies: set[Node] = set(graph.find_nodes(op="placeholder"))
     (output,) = graph.find_nodes(op="output")
     shown = {*varies, *output.all_input_nodes}
@@ -64,7 +63,7 @@ def homes_of(graph: Graph) -> Mapping[Node, str]:
 
 
 def is_part(node: Node) -> bool:
-    """Return whether a node takes one result of an op that has several."""
+    """Return whether a node selects one result of an op that has several."""
     return node.target is operator.getitem and isinstance(_example(node.args[0]), tuple | list)
 
 
@@ -93,7 +92,7 @@ def _reads_an_element(node: Node) -> bool:
                 getattr(args[0], node.target)(*args[1:], **kwargs)
     except DataDependentOutputException:
         return True
-    except Exception as error:  # the import will say it
+    except Exception as error:  # the import will report it
         log.debug("why:", exc_info=error)
     return False
 

@@ -1,9 +1,9 @@
-"""Ops that only PyTorch can run, apart from the rest of a graph.
+"""Ops that only PyTorch can run, separated from the rest of a graph.
 
 The result of an op that runs functions (``torch.cond``, loops) depends on which functions run and
-how often; kernels run on one device; and an element that is read as a number says where a view
-lies. So the graph is cut around such ops: what comes before and after them is a graph of its own,
-and PyTorch calls them between. The branches of a choice are graphs of their own, too.
+how often; kernels run on one device; and an element that is read as a number determines the place
+of a view. So the graph is cut around such ops: the parts before and after them are separate graphs,
+and PyTorch calls the ops in between. The branches of a choice are separate graphs, too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from mirage.torch.homes_of_ops import PYTORCH, homes_of, is_part, runs_functions
 from mirage.torch.regions import regions_of
 
 BRANCHES = ("cond",)
-"""Ops that run one of several functions, with the operands that come last."""
+"""Ops that run one of several functions, whose operands come last."""
 Answer = Callable[[GraphModule, Sequence[Any]], Callable[..., Any]]
 
 
 def ops_apart(module: GraphModule, answer: Answer) -> Callable[..., Any] | None:
-    """Return a graph with such ops, of which the other pieces, and branches, are replaced by what
-    ``answer`` makes of them, if the graph says what their inputs are like; None if there are no
-    such ops and all run on one device."""
+    """Return a graph with such ops, in which ``answer`` replaces the other pieces, and branches, if
+    the graph describes their inputs; None if there are no such ops and all run on one device."""
     homes = homes_of(module.graph)
     if len(set(homes.values())) < 2 and PYTORCH not in homes.values():
         return None
@@ -52,7 +51,8 @@ def _places(homes: Mapping[Node, str]) -> dict[Node, int]:
     place, before = 0, None
     for node, home in homes.items():
         if is_part(node) and node.args[0] in places:
-            places[node] = places[node.args[0]]  # what has several results is no input of a graph
+            # a value with several results cannot be an input of a graph
+            places[node] = places[node.args[0]]
             continue
         place += before is not None and home != before
         places[node], before = place, home

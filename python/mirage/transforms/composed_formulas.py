@@ -1,7 +1,6 @@
-"""Formulas of formulas: a kernel that computes a formula computes those that it reads, too.
-
-Otherwise each of them would be written by a kernel of its own first: the indices of a lookup that
-are computed, the place of an element before the element itself.
+"""Formulas of formulas: a kernel that computes a formula also computes the formulas that it reads.
+Otherwise a separate kernel would first write each of them: the computed indices of a lookup, for
+example, or the place of an element before the element itself.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from mirage.transforms.computed_integers import formulas_of, in_memory
 from mirage.transforms.formula_writer import FormulaWriter
 
 MOST_AGAIN = 1 << 23
-"""The most functions that are computed again, in about the time of a launch."""
+"""The most functions that are recomputed, in about the time of a launch."""
 
 
 def with_composed_formulas(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` with formulas in memory that read no other one, where that costs little."""
+    """Return ``graph`` with formulas in memory that read no other formulas, if that costs
+    little."""
     formulas, stored = formulas_of(graph), in_memory(graph)
     readers: dict[Value, list[Op]] = {}
     for op in graph.ops:
@@ -29,7 +29,7 @@ def with_composed_formulas(graph: KernelGraph) -> KernelGraph:
             readers.setdefault(v, []).append(op)
 
     def is_alone(value: Value, size: int) -> bool:
-        """Return whether formulas in memory alone read a value, or it is computed beside them."""
+        """Return whether only formulas in memory read a value, or it is computed next to them."""
         if value.type.size == size:
             return True
         others = (r.results[0] for r in readers[value])

@@ -1,4 +1,4 @@
-"""Kernels that put the elements of lines in order: each block holds one line or several."""
+"""Kernels that sort the elements of lines: each block holds one line or several."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from mirage.transforms.integer_reductions import Cut, grid_of, padded
 LONGEST = 4096
 """The most elements of a line that one block sorts."""
 TILE, COLUMNS = 512, 4
-"""The elements of a tile of several lines, and the lines of one that are neighbours in memory."""
+"""The number of elements of a tile of several lines, and the number of its lines that are
+neighbours in memory."""
 EACH, MOST_WARPS = 4, 32
-"""The elements of a thread, if there are warps for them, and the warps."""
+"""The number of elements per thread, if there are enough warps, and the number of warps."""
 
 
 def sorting(op: Argsort) -> list[Launch]:

@@ -63,9 +63,9 @@ def why_rows_depend(graph: KernelGraph, inputs: Collection[int], rows: int) -> s
 
 
 def _one_by_one(graph: KernelGraph, inputs: Collection[int], rows: int) -> Iterator[bool]:
-    """Yield for each op on rows whether those may depend on each other. If they do not in any op,
-    they do not in the graph: ops may cut rows where others, which relate the parts of a row, cannot
-    be cut."""
+    """Yield for each op on rows whether rows may depend on each other. If they are independent in
+    every op, they are independent in the graph: some ops may cut rows where others, which relate
+    the parts of a row, cannot be cut."""
     dependent = computed_from(graph, inputs)
     for op in graph.ops:
         operands = tuple(dict.fromkeys(op.operands))
@@ -80,8 +80,8 @@ def _why_at_sizes(graph: KernelGraph, inputs: Collection[int], rows: int) -> str
     why = _why_at(graph, inputs, rows)
     if why is None:
         return None
-    # The last tile of rows may be cut short. The same blocks at a size at which none is compute the
-    # same of existing rows.
+    # The last tile of rows may be partial. At a size without partial tiles, the same blocks compute
+    # the same for existing rows.
     size = size_of_whole_tiles(graph, inputs, rows)
     if size is None:
         return why
@@ -94,7 +94,7 @@ def _why_at_sizes(graph: KernelGraph, inputs: Collection[int], rows: int) -> str
 
 
 def _why_at(graph: KernelGraph, inputs: Collection[int], rows: int) -> str | None:
-    """Answer :func:`why_rows_depend` for the tiles as they are at this size."""
+    """Answer :func:`why_rows_depend` for the tiles at this size."""
     first = None
     try:
         for reading in readings((_with_totals(decompose(graph)),)):

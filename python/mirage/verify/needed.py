@@ -16,7 +16,7 @@ from mirage.semantics.ugraph import KernelGraph, Value, all_ops
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 _SPLIT = (
-    "write the program as several kernels that store what lies between, or compare its parts "
+    "write the program as several kernels that store intermediate tensors, or compare its parts "
     "one by one"
 )
 _SMALLER = "compare the same programs at smaller sizes"
@@ -41,7 +41,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
     ),
     (r"the pieces are more than (\d+) elements", f"pieces of at most {{0}} elements: {_SMALLER}"),
     (
-        r"(\d+) elements(?: of inputs| beside known numbers)?, limit (\d+)",
+        r"(\d+) elements(?: of inputs| besides known numbers)?, limit (\d+)",
         f"at most {{1}} elements to look at case by case, there are {{0}}: {_SMALLER}",
     ),
     (r"too many cases", "fewer comparisons that decide about one element: compare parts of it"),
@@ -66,7 +66,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
         "common factors",
     ),
     (
-        r"what is so far depends on all indices of a dimension",
+        r"running results depend on all indices of a dimension",
         "a running sum or maximum that is written as a product with a triangle, in both programs",
     ),
     (
@@ -111,7 +111,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"an output is undefined|divisions by zero in every draw",
-        "outputs that are defined: a divisor is 0 whatever the inputs are",
+        "outputs that are defined: a divisor is 0 for all inputs",
     ),
     (
         r"^0 draws, .* redrawn",
@@ -137,8 +137,7 @@ _WANTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"no rule for (\w+)|a meaning at this level, got (\w+)",
-        "programs without {0}, of which the proofs know nothing: compare what is before it and "
-        "after it",
+        "programs without {0}, which proofs do not support: compare the parts before and after it",
     ),
 )
 _SILENT = (

@@ -19,13 +19,13 @@ from mirage.semantics.ugraph import (
 )
 
 MOST_TIMES = 1024
-"""The most times as many rows as a graph has."""
+"""The largest multiple of a graph's number of rows."""
 
 
 def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) -> KernelGraph:
-    """Return a graph of kernels that is stated for the size ``most`` for another size, with the
-    same tiles: blocks without rows are left out, and there are more blocks for more rows.
-    ``inputs`` are the numbers of the inputs that have rows."""
+    """Return a graph of kernels for the size ``most`` at another size, with the same tiles: blocks
+    without rows are left out, and there are more blocks for more rows. ``inputs`` are the numbers
+    of the inputs that have rows."""
     rows = {graph.inputs[i] for i in inputs} | set(computed_from(graph, tuple(inputs)))
     names = {v: _value_at(v, most, size) for v in rows}
     for op in launches(graph.ops):
@@ -38,7 +38,7 @@ def graph_at(graph: KernelGraph, inputs: Collection[int], most: int, size: int) 
 
 def size_of_whole_tiles(graph: KernelGraph, inputs: Collection[int], size: int) -> int | None:
     """Return the least multiple of a size at which tiles divide the rows of each launch's results;
-    None if there is none that is larger, or only one that is very large."""
+    None if there is no larger one, or only a very large one."""
     rows = set(computed_from(graph, inputs))
     times = 1
     for op in launches(graph.ops):
@@ -71,7 +71,7 @@ def _value_at(value: Value, most: int, size: int) -> Value:
 
 
 def _launch_at(op: Launch, more: bool) -> Launch:
-    """Return a launch with as many blocks along rows as its results need now."""
+    """Return a launch with as many blocks along rows as its new results need."""
     parts = dict[str, int]()
     for axis, count in _parts(op):
         parts[axis] = max(parts.get(axis, 1), count)

@@ -73,7 +73,7 @@ def _where_rows_are_left(
     aligned: Aligned, found: Verdict, options: VerifyOptions, budget: Budget
 ) -> Verdict:
     """Return the verdict on programs that are not shown to be equal. The reference may give zeros
-    in rows of which a mask leaves nothing, and the candidate something else; if they are equal
+    in rows that a mask empties, and the candidate something else; if they are equal
     everywhere else, the verdict depends on whether there are such rows."""
     filled = None if found.equivalent else without_filled_rows(aligned.reference)
     if filled is None:

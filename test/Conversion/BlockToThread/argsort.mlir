@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --mirage-plan-shared-memory --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// A row of which each warp has a part: warps exchange elements and their places.
+// A row that is divided among warps, which exchange elements and their places.
 // CHECK-LABEL: gpu.func @row_0
 // CHECK: thread.argsort %{{.*}} dim 1 size 300 {scratch = {{.*}}} : <1x512xf32, {{.*}} -> <1x512xi64,
 kernel.graph @row(%x: tensor<2x300xf32>) -> tensor<2x300xi64> {
@@ -16,7 +16,7 @@ kernel.graph @row(%x: tensor<2x300xf32>) -> tensor<2x300xi64> {
 
 // -----
 
-// Columns of integers, of which only the first places are stored.
+// Columns of integers; only the first places are stored.
 // CHECK-LABEL: gpu.func @columns_0
 // CHECK: thread.argsort descending %{{.*}} dim 0 size 40
 kernel.graph @columns(%x: tensor<40x3xi16>) -> tensor<7x3xi64> {

@@ -1,4 +1,4 @@
-// What mirage-choose-engine would take back.
+// Launches that mirage-choose-engine would reset.
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --verify-diagnostics
 
 kernel.graph @odd_grid(%a: tensor<192x64xf16>, %b: tensor<64x64xf16>) -> tensor<192x64xf32> {

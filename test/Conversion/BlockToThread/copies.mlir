@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// What is taken whole joins the dimension before it. The tile's columns are
-// padded to a power of two.
+// A dimension that is taken whole joins the previous one. The tile's columns are padded to a power of
+// two.
 // CHECK-LABEL: kernel.graph @slice
 // CHECK-NEXT: kernel.invoke @slice_kernels::@slice_0(%{{.*}}) grid [1, 1, 1] block [128, 1, 1] shared 0
 // CHECK: gpu.func @slice_0(%[[X:.*]]: memref<4x1152xf16>, %[[Y:.*]]: memref<2x640xf16>)
@@ -15,8 +15,8 @@ kernel.graph @slice(%x: tensor<4x9x8x16xf16>) -> tensor<2x5x8x16xf16> {
 
 // -----
 
-// A block in one piece that starts at a multiple of 16 bytes is an address, and so
-// is a block of it; an output is not, and neither is what starts elsewhere.
+// A block in one piece that starts at a multiple of 16 bytes is an address, and so is a block of it; an
+// output is not, nor is a block that starts elsewhere.
 // CHECK-LABEL: kernel.graph @addresses
 // CHECK-NEXT: %[[A:.*]] = kernel.slice %{{.*}} [1, 0, 0] : (tensor<3x4x8xf16>) -> tensor<1x4x8xf16>
 // CHECK-NEXT: %[[B:.*]] = kernel.slice %[[A]] [0, 2, 0] : (tensor<1x4x8xf16>) -> tensor<1x2x8xf16>
@@ -43,8 +43,8 @@ kernel.graph @"2 rows-of x.1"(%x: tensor<4x8xf16>) -> tensor<2x8xf16> {
 
 // -----
 
-// One kernel for all operands: the block's number says whose tile it copies. No
-// tile reaches into the columns of the next operand.
+// One kernel for all operands: the block's number selects the operand. No tile reaches into the columns of
+// the next operand.
 // CHECK-LABEL: kernel.graph @concat
 // CHECK: grid [4, 1, 1]
 // CHECK: gpu.func @concat_0(%[[A:.*]]: memref<4x1030xf16>, %[[B:.*]]: memref<4x24xf16>, %[[Y:.*]]: memref<4x1054xf16>)

@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --mirage-plan-shared-memory --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// A row is longer than what a warp holds: its warps exchange what is before each of them.
+// A row is longer than a warp can hold: its warps exchange the totals before each of them.
 // CHECK-LABEL: gpu.func @long_0
 // CHECK: thread.cumulate sum %{{.*}} dim 1 {scratch = {{.*}}} : <1x2048xf32,
 kernel.graph @long(%x: tensor<2x2000xf16>) -> tensor<2x2000xf32> {
@@ -32,7 +32,7 @@ kernel.graph @columns(%x: tensor<12x3x40xf32>) -> tensor<12x3x40xf32> {
 
 // -----
 
-// What is beyond the end of a row takes no part in products from the other end.
+// Elements beyond the end of a row have no effect on products from the other end.
 // CHECK-LABEL: gpu.func @products_0
 // CHECK: thread.cumulate prod reversed %{{.*}} dim 1
 kernel.graph @products(%x: tensor<2x37xf32>) -> tensor<2x37xf32> {

@@ -35,7 +35,7 @@ kernel.graph @chain(%x: tensor<16x2x24xf16>, %w: tensor<24x32xf16>) -> tensor<16
 
 // -----
 
-// Tensor maps are those of the rows that are there. Blocks are not in squares: those of few rows of tiles come row by row.
+// Tensor maps cover the existing rows. Blocks are not in squares: with few rows of tiles they are numbered row by row.
 // CHECK-LABEL: kernel.graph @product
 // CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1] shared 0 maps [{{.*}}] dynamic <bound = 128, tensors = [0, 2]> rows [2, 128] :
 kernel.graph @product(%a: tensor<256x192xf16>, %b: tensor<192x256xf16>) -> tensor<256x256xf16>
@@ -56,7 +56,7 @@ kernel.graph @product(%a: tensor<256x192xf16>, %b: tensor<192x256xf16>) -> tenso
 
 // -----
 
-// Squares of many rows of tiles are an eighth of the grid high at most: parts of it that follow each other.
+// Squares of many rows of tiles have at most an eighth of the grid's height, as successive parts of it.
 // CHECK-LABEL: kernel.graph @many
 // CHECK: kernel.invoke @many_kernels::@many_0(%{{.*}}, %{{.*}}) grid [32, 1, 1] block [384, 1, 1] shared 0 maps [{{.*}}] dynamic <bound = 2048, tensors = [0, 2]> rows [1, 256] :
 kernel.graph @many(%a: tensor<2048x192xf16>, %b: tensor<192x256xf16>) -> tensor<2048x256xf16>

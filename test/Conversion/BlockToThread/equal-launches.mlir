@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// Equal launches share a function, whatever their names and places; one with
-// another scalar function, another grid or tensors of another type has its own.
+// Equal launches share a function, regardless of names and places; one with another scalar function, another
+// grid or tensors of another type has its own.
 // CHECK-LABEL: kernel.graph @chain
 // CHECK-NEXT: %[[A:.*]] = kernel.invoke @chain_kernels::@chain_0(%{{.*}}) grid [2, 1, 1]
 // CHECK-NEXT: %[[B:.*]] = kernel.invoke @chain_kernels::@chain_0(%[[A]]) grid [2, 1, 1]

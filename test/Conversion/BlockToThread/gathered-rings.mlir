@@ -17,7 +17,7 @@
 // CHECK: scf.if %[[EXISTS]] {
 // CHECK: thread.ring_fill %[[RING]] step %[[K]] into [1] from %{{.*}} at %[[EXPERT]], %{{.*}}, %{{.*}} :
 // CHECK: } else {
-// An expert that there is not is NaN.
+// A missing expert is NaN.
 // CHECK: thread.ring_fill %[[RING]] step %[[K]] into [] :
 // CHECK: thread.gather_async %[[W]], %[[OWNER]]{{.*}} to %[[TILES]]#1
 // CHECK: }

@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-mask-padding --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// A block adds tiles up as they are, and exchanges what lanes and warps have in 64 bits.
+// A block adds whole tiles, and lanes and warps exchange their totals in 64 bits.
 // CHECK-LABEL: gpu.func @sums_0
 // CHECK: %[[S:.*]] = scf.for
 // CHECK: %[[X:.*]] = thread.load_global {{.*}} : memref<5x1000xi32> -> <{{.*}}xi64
@@ -23,7 +23,7 @@ kernel.graph @sums(%a: tensor<5x1000xi32>) -> tensor<5x1xi64> {
 
 // -----
 
-// The maximum of nothing is the least integer, beyond the tensor and in the padding of registers.
+// The maximum of no elements is the least integer, beyond the tensor and in the padding of registers.
 // CHECK-LABEL: gpu.func @maxima_0
 // CHECK: thread.constant 0xFFF0000000000000 : <{{.*}}xi64
 // CHECK: thread.mask {{.*}} dim 0 {{.*}} fill 0xFFF0000000000000
@@ -45,7 +45,7 @@ kernel.graph @maxima(%a: tensor<50x12xi64>) -> tensor<1x12xi64> {
 
 // -----
 
-// Sums so far, and a formula of them and of what another tensor has for each row.
+// Running sums, and a formula of them and of another tensor's elements for each row.
 // CHECK-LABEL: gpu.func @so_far_0
 // CHECK: %[[C:.*]] = thread.cumulate sum {{.*}} dim 1 {{.*}}xi64
 // CHECK: thread.integers {{.*}}%[[C]], %{{.*}} ["load", "load", "add 0 1 : i64", "mul 2 0 : i64"]

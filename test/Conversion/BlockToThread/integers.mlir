@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// Each operand is loaded along the dimensions that it has, as 64-bit integers. What lies beyond the
-// tensor is zero, as a load of the result would have it.
+// Each operand is loaded along its own dimensions, as 64-bit integers. Elements beyond the tensor are zero,
+// as for a load of the result.
 // CHECK-LABEL: gpu.func @pairs_0
 // CHECK: %[[A:.*]] = thread.load_global {{.*}} dims [1, -1] in_bounds [false, true] {{.*}} : memref<1x30xi64> -> <{{[0-9]+}}x1xi64
 // CHECK: %[[WIDE:.*]] = thread.broadcast %[[A]]
@@ -27,8 +27,8 @@ kernel.graph @pairs(%a: tensor<30xi64>, %b: tensor<45xi32>, %x: tensor<30x45xf32
 
 // -----
 
-// Integers are stored as they are, and wrap around at the ends of their type. Operands are turned,
-// and positions computed; no tile of another dimension's end is read.
+// Integers are stored unchanged, and wrap around at the ends of their type. Operands are transposed, and
+// positions computed; no tile of another dimension's end is read.
 // CHECK-LABEL: gpu.func @stored_0
 // CHECK: thread.load_global {{.*}} dims [1, 0] {{.*}} when %{{.*}} : memref<12x11xi8> -> <{{.*}}xi64
 // CHECK: thread.iota dim 1 {{.*}}xi64
@@ -45,7 +45,7 @@ kernel.graph @stored(%a: tensor<12x11xi8>, %x: tensor<5xf16>) -> tensor<5x11x12x
 
 // -----
 
-// Elements of a table are picked where they are computed with; those at an index outside are zero.
+// Elements of a table are picked where they are used; those at an index outside are zero.
 // CHECK-LABEL: gpu.func @picked_0
 // CHECK: thread.integers %{{.*}}, %{{.*}}, %{{.*}} tables(%{{.*}} : memref<11x12xi16>)
 kernel.graph @picked(%a: tensor<11x12xi16>, %b: tensor<5x1xi64>) -> tensor<5x17xi16> {
@@ -59,7 +59,7 @@ kernel.graph @picked(%a: tensor<11x12xi16>, %b: tensor<5x1xi64>) -> tensor<5x17x
 
 // -----
 
-// Elements of a table of floats end a formula; those at an index outside are not numbers.
+// Elements of a table of floats end a formula; those at an index outside are NaN.
 // CHECK-LABEL: gpu.func @picked_floats_0
 // CHECK: thread.integers {{.*}} tables(%{{.*}} : memref<7x12xf16>) ["table 2", "load 0 -1", "position 1 : i64", "pick 0 1 2 : f16"]
 kernel.graph @picked_floats(%a: tensor<7x12xf16>, %b: tensor<5x1xi32>) -> tensor<5x12xf16> {

@@ -1,9 +1,9 @@
-// Sums are rescaled where a running maximum has grown by much, and once more after the loop.
+// Sums are rescaled if a running maximum has grown a lot, and once more after the loop.
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// The number that is used moves to the maximum where that is beyond it by more than 8 ln 2; the
-// maximum itself is what the loop gives back.
+// The number that is used changes to the maximum if the maximum exceeds it by more than 8 ln 2; the loop
+// returns the maximum itself.
 // CHECK-LABEL: gpu.func @lazy_0
 // CHECK: iter_args(%[[SUM:[a-z0-9]+]] = %{{[0-9]+}}, %{{[a-z0-9]+}} = %{{[0-9]+}}, %[[USED:[a-z0-9]+]] = %{{[0-9]+}}, %[[TRUE:[a-z0-9]+]] =
 // CHECK: %[[MOST:.*]] = thread.binary max %[[TRUE]]
@@ -59,8 +59,8 @@ kernel.graph @square(%x: tensor<64x256xf32>) -> tensor<64x64xf32> attributes {fo
 
 // -----
 
-// So it is where the maximum is part of a value that is summed up, and where a sum that it rescales
-// has no exponential of it, or an exponential enters a sum that is not rescaled.
+// The same holds if the maximum is part of a value that is summed, if a sum that it rescales has no
+// exponential of it, or if an exponential enters a sum that is not rescaled.
 // CHECK-LABEL: gpu.func @used_0
 // CHECK-NOT: thread.binary lt
 // CHECK: gpu.return
@@ -87,8 +87,8 @@ kernel.graph @used(%x: tensor<64x256xf32>) -> (tensor<64x64xf32>, tensor<64x64xf
 
 // -----
 
-// Exponentials are cast to f16, as they are greater by 256 at most; a product of one may be near
-// the end of f16 already.
+// Exponentials are cast to f16, since they are at most 256 times larger; a product of one may already be near
+// the end of f16.
 // CHECK-LABEL: gpu.func @casts_0
 // CHECK: thread.binary lt
 // CHECK: gpu.return

@@ -1,9 +1,9 @@
-// Masks that positions decide do nothing to most tiles of a loop: those steps branch around them.
+// Masks that depend on positions have no effect on most tiles of a loop: these steps branch around them.
 // RUN: mirage-opt %s --mirage-legalize-tiles --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// The greatest key of the tile is not beyond the least row of it: the scores as they are. Else the
-// mask is computed, and added. The scale comes after it, and after the maximum of a row.
+// If the greatest key of the tile is not beyond its least row, the scores are unchanged. Otherwise the mask
+// is computed, and added. The scale comes after it, and after the maximum of a row.
 // CHECK-LABEL: gpu.func @causal_0
 // CHECK: thread.iota dim 0
 // CHECK: scf.for
@@ -42,7 +42,7 @@ kernel.graph @causal(%x: tensor<64x128xf32>) -> tensor<64x1xf32> attributes {for
 
 // -----
 
-// The end of the tensor: only the last tile is cut off there.
+// The end of the tensor: only the last tile is partial.
 // CHECK-LABEL: gpu.func @tail_0
 // CHECK: scf.for
 // CHECK: thread.unary neg
@@ -71,8 +71,8 @@ kernel.graph @tail(%x: tensor<32x100xf32>) -> tensor<32x1xf32> attributes {form 
 
 // -----
 
-// A window, by `and`, `not` and differences of positions; a truth value that selects; one that
-// multiplies; and one that something else needs too, which is computed at every step.
+// A window, by `and`, `not` and differences of positions; a truth value that selects; one that multiplies;
+// and one that another op needs too, which is computed at every step.
 // CHECK-LABEL: gpu.func @window_0
 // CHECK: scf.for
 // CHECK: %[[SEEN:.*]] = arith.cmpi sle

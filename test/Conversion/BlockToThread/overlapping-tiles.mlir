@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// The last of three tiles of 64 of 130 rows begins at row 66, not at 128: nothing of it is beyond the end. Columns are
-// cut into whole tiles.
+// The last of three tiles of 64 of 130 rows begins at row 66, not at 128, and does not overhang the end.
+// Columns are cut into whole tiles.
 // CHECK-LABEL: gpu.func @rows_0
 // CHECK-DAG: %[[LAST:.*]] = arith.constant 66 : index
 // CHECK: %[[ROW:.*]] = arith.minui %{{.*}}, %[[LAST]]
@@ -26,7 +26,7 @@ kernel.graph @rows(%a: tensor<130x192xf16>, %b: tensor<192x128xf16>) -> tensor<1
 
 // -----
 
-// What is summed over the rows of a tile would count some twice.
+// A sum over the rows of a tile would count some of them twice.
 // CHECK-LABEL: gpu.func @sums_0
 // CHECK-NOT: arith.minui
 kernel.graph @sums(%a: tensor<130x192xf16>, %b: tensor<192x128xf16>) -> (tensor<130x128xf16>, tensor<3x128xf32>) attributes {form = #kernel.form<selected>} {

@@ -15,7 +15,7 @@ kernel.graph @across_heads(%x: tensor<3x48xf16>, %cache: tensor<3x3x64x16xf16>, 
 
 // -----
 
-// The last tile goes beyond the result: its digits would name another row.
+// The last tile extends beyond the result: its digits would name another row.
 kernel.graph @beyond(%x: tensor<3x48xf16>, %cache: tensor<3x3x64x16xf16>, %at: tensor<1xi64>) -> tensor<3x3x64x16xf16> {
   // expected-error @below {{expected tiles that cut a result into whole parts of its place, got tiles of 2 elements along dimension 0 of 'tensor<3x48xf16>' in #kernel.place}}
   %0 = kernel.launch(%x) grid [m = 2, n = 3] schedule <warps = 1, stages = 1> : (tensor<3x48xf16>) -> tensor<3x48xf16> {

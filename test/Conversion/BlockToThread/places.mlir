@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(kernel.graph(mirage-view-tensors),mirage-flatten-tiles,mirage-assign-layouts,mirage-pipeline-loops,mirage-convert-block-to-thread,canonicalize)' --split-input-file | FileCheck %s
 
-// The row is read before anything else; what names no row of the cache is not stored.
+// The index of the row is read first; an index that is not a row of the cache stores nothing.
 // CHECK-LABEL: gpu.func @cached_0
 // CHECK-SAME: (%{{.*}}: memref<3x32xf16>, %[[AT:.*]]: memref<1x1xi64>, %[[CACHE:.*]]: memref<64x3x2x16xf16, strided<[16, 2048, 1024, 1]>>)
 // CHECK: %[[LOADED:.*]] = memref.load %[[AT]]

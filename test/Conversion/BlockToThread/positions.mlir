@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: %execute %s
 
-// Positions are computed; beyond the end of the tensor they are zero, as a load would have it.
+// Positions are computed; beyond the end of the tensor they are zero, as for a load.
 // CHECK-LABEL: gpu.func @causal_0
 // CHECK: thread.iota dim 1 at
 // CHECK: thread.mask {{.*}} extent 30 fill 0.0

@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize | FileCheck %s
 // RUN: %execute %s
 
-// Four blocks for six tiles, each of which goes on with those four further on. The steps of a ring go on counting.
+// Four blocks for six tiles: each block continues with the tile four further on. The steps of a ring are counted across tiles.
 // CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1]
 // CHECK-COUNT-3: thread.prefetch_map
 // CHECK: %[[RING:.*]] = thread.ring_create readers 8
@@ -26,8 +26,8 @@
 // CHECK: scf.for %[[K:.*]] = %c0 to %c3
 // CHECK: %[[STEP:.*]] = arith.addi %[[BEFORE]], %[[K]]
 // CHECK: thread.ring_wait %[[RING]] step %[[STEP]]
-// The tile leaves part by part, through memory that is no ring's, while the next one's factors come; each group
-// of warps stores the 64 rows that it owns.
+// The tile is stored part by part, through memory outside of the rings, while the factors of the next one
+// arrive; each group of warps stores the 64 rows that it owns.
 // CHECK: %[[OUT:.*]] = thread.cast
 // CHECK: %[[BUFFER:.*]] = thread.shared_alloc {{.*}} : <2x128x64xf16, swizzle = 128>
 // CHECK: thread.bulk_wait 0 read

@@ -6,7 +6,7 @@
 // CHECK: kernel.invoke @rows_kernels::@rows_0
 // CHECK-SAME: maps [#kernel.tensor_map<parameter = 0, box = [64, 64], swizzle = 128>, #kernel.tensor_map<parameter = 1, box = [64, 64], swizzle = 128>
 // CHECK: gpu.func @rows_0(
-// The loop begins j * 129 mod 8 elements before the rows do, and ends with the last element.
+// The loop begins j * 129 mod 8 elements before the rows, and ends with the last element.
 // CHECK: %[[START:.*]] = arith.muli %[[J:.*]], %c129
 // CHECK: %[[SHIFT:.*]] = arith.remui %[[START]], %c8
 // CHECK: %[[END:.*]] = arith.addi %[[SHIFT]], %c192
@@ -18,7 +18,7 @@
 // CHECK: %[[PLACE:.*]] = arith.addi %[[ROW]], %[[AT]]
 // CHECK: %[[OTHER:.*]] = arith.subi %{{.*}}, %[[SHIFT]]
 // CHECK: thread.ring_fill %{{.*}} step %[[K]] from %{{.*}}, %{{.*}} at %c0, %[[PLACE]], %[[OTHER]], %c0
-// Readers overwrite what lies before the rows at the first step, and behind them at the last one.
+// Readers overwrite the elements before the rows at the first step, and those after them at the last one.
 // CHECK: thread.warps first 0 count 4
 // CHECK: %[[COUNT:.*]] = arith.divui
 // CHECK: scf.for %[[STEP:.*]] = %c0 to %[[COUNT]] step %c1
@@ -53,7 +53,7 @@ kernel.graph @rows(%a: tensor<64x8x129xf16>, %b: tensor<129x64xf16>) -> tensor<6
 
 // -----
 
-// The right factor's rows, of 130 elements: every fourth one starts at a multiple. The left factor is turned.
+// The right factor's rows, of 130 elements: every fourth one starts at a multiple. The left factor is transposed.
 // CHECK: kernel.invoke @columns_kernels::@columns_0
 // CHECK-SAME: maps [#kernel.tensor_map<parameter = 0, box = [64, 64], swizzle = 128>, #kernel.tensor_map<parameter = 1, box = [32, 64], swizzle = 128>]
 // CHECK: arith.muli %{{.*}}, %c130

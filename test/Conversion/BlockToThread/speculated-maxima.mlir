@@ -1,4 +1,4 @@
-// A step takes the maximum of the one before, and is done again where its row sums are large.
+// A step uses the maximum of the previous one, and is repeated if its row sums are large.
 // RUN: mirage-opt %s --mirage-lower-block --split-input-file | FileCheck %s
 // RUN: %execute %s
 
@@ -46,7 +46,7 @@ kernel.graph @attention(%q: tensor<128x64xf16>, %k: tensor<512x64xf16>, %v: tens
 
 // -----
 
-// The sums themselves are results: they are those of the maximum, which is computed beside the
+// The sums themselves are results: they are those of the maximum, which is computed alongside the
 // exponentials.
 // CHECK-LABEL: gpu.func @parts_0
 // CHECK: scf.for %{{[a-z0-9]+}} = %{{[a-z0-9]+}} to %{{[a-z0-9]+}} step %{{[a-z0-9]+}} iter_args(%{{[a-z0-9]+}} = %{{[0-9]+}}, %{{[a-z0-9]+}} = %{{[0-9]+}}, %[[MOST:[a-z0-9]+]] = %{{[0-9]+}}, %[[HELD:[a-z0-9]+]] = %{{[0-9]+}}

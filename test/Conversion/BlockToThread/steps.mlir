@@ -9,7 +9,7 @@
 // CHECK: %[[FIRST:.*]] = arith.minsi
 // CHECK: %[[LEAST:.*]] = arith.addi %[[FIRST]], %c1
 // CHECK: %[[END:.*]] = arith.minsi %{{.*}}, %c8
-// Copies ahead of the loop are made for steps that there are.
+// Copies ahead of the loop are made only for existing steps.
 // CHECK: thread.copy_async
 // CHECK: %[[NEXT:.*]] = arith.addi %[[FIRST]], %c1
 // CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %[[NEXT]], %[[END]]
@@ -28,8 +28,8 @@ kernel.graph @sums(%x: tensor<64x64xf32>) -> tensor<4x64xf32> attributes {form =
   kernel.return %y : tensor<4x64xf32>
 }
 
-// Where the steps follow from integers, the block reads them once, before anything else, and moves them
-// into their bounds before it computes with them.
+// If the steps depend on integers, the block reads them once, before anything else, and clamps them to their
+// bounds before it uses them.
 // CHECK: gpu.func @read_0
 // CHECK: %[[N0:.*]] = memref.load %{{.*}} : memref<4x1xi64>
 // CHECK: %[[N1:.*]] = memref.load %{{.*}} : memref<4x1xi64>

@@ -1,9 +1,9 @@
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize --split-input-file | FileCheck %s
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --split-input-file | FileCheck %s --check-prefix=BLOCK
 
-// The second product needs what is computed from the first: it runs in the next
-// step, beside that one's first product. The factor from before the loop is a ring
-// of one slot.
+// The second product depends on the first one: it runs in the next step, in parallel
+// with that step's first product. The factor from before the loop is a ring of one
+// slot.
 
 // BLOCK: %[[S:.*]] = block.matmul {{.*}} {warpgroup, warps = array<i64: 4, 1, 1>}
 // BLOCK: block.matmul {{.*}} {deferred, warpgroup, warps = array<i64: 4, 1, 1>}
@@ -35,7 +35,7 @@
 // CHECK: %[[T2:.*]] = thread.ring_wait %[[V]] step %[[BEFORE]]
 // CHECK: %[[O:.*]] = thread.wgmma %[[F]], %[[T2]], %[[SUM]]
 // CHECK: thread.wgmma_commit
-// The first product is there, the second one still under way.
+// The first product is complete, the second one still running.
 // CHECK: %[[R1:.*]] = thread.wgmma_wait 1(%[[P1]])
 // CHECK: thread.ring_release %[[U]] step %[[J]]
 // CHECK: %[[S1:.*]] = thread.unary silu %[[R1]]
@@ -71,8 +71,8 @@ kernel.graph @hidden(%x: tensor<64x64xf16>, %u: tensor<64x192xf16>, %v: tensor<1
 
 // -----
 
-// What no product matters to and the loop only sums (of how much a row sees) is
-// there before the second product, which runs in the next step.
+// A value that does not depend on products and is only summed (how much a row attends to) is available before
+// the second product, which runs in the next step.
 
 // BLOCK-LABEL: kernel.graph @counted
 // BLOCK: block.matmul {{.*}} {deferred, warpgroup, warps = array<i64: 4, 1, 1>}

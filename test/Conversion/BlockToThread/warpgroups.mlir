@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-choose-engine --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --canonicalize | FileCheck %s
 // RUN: %execute %s
 
-// A group of four more than compute, one warp of which copies; tensor maps of the factors and of the result are
+// An additional group of four warps, one of which copies; tensor maps of the factors and of the result are
 // parameters after the tensors.
 // CHECK: kernel.invoke @product_kernels::@product_0(%{{.*}}, %{{.*}}) grid [4, 1, 1] block [384, 1, 1] shared 0
 // CHECK-SAME: maps [#kernel.tensor_map<parameter = 0, box = [128, 64], swizzle = 128>, #kernel.tensor_map<parameter = 1, box = [64, 64], swizzle = 128>, #kernel.tensor_map<parameter = 2, box = [128, 64], swizzle = 128>]
@@ -15,7 +15,7 @@
 // CHECK: %[[TILES:.*]]:2 = thread.ring_wait %[[RING]] step %[[K]]
 // CHECK: %[[NEXT:.*]] = thread.wgmma %[[TILES]]#0, %[[TILES]]#1, %[[ACC]]
 // CHECK: thread.wgmma_commit
-// The products of the step before are done, its tiles free.
+// The products of the previous step are complete, and its tiles are free.
 // CHECK: thread.wgmma_wait 1{{$}}
 // CHECK: scf.if
 // CHECK: %[[BEFORE:.*]] = arith.subi %[[K]], %c1

@@ -1,5 +1,5 @@
-// LLVM widens aligned loads of three elements to four: the alignment that it is
-// told divides the size of the tensor, so that nothing beyond its end is read.
+// LLVM widens aligned loads of three elements to four: the alignment that it gets divides the size of the
+// tensor, so that nothing beyond its end is read.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm))' | FileCheck %s
 // RUN: %execute %s --expect 'a1 = 2 * a0'
 

@@ -15,7 +15,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %s = thread.shared_alloc 0 : !tile
     %full = thread.mbarrier_alloc 8192 : !thread.mbarrier<1>
-    // The first thread of each warp says which warp it is, once: roles are branches on that.
+    // The first thread of each warp broadcasts the warp's number once: roles are branches on it.
     // CHECK: mov.u32 %[[THREAD:r[0-9]+]], %tid.x
     // CHECK: shr.u32 %[[OWN:r[0-9]+]], %[[THREAD]], 5
     // CHECK: shfl.sync.idx.b32 %[[WARP:r[0-9]+]], %[[OWN]], 0, 31, -1

@@ -1,5 +1,5 @@
-// Of a dynamic tensor nothing beyond the rows that are there is read or written, whatever 'in_bounds' says of the
-// largest size; accesses are as wide as a unit of the size allows.
+// Nothing beyond the existing rows of a dynamic tensor is read or written, regardless of 'in_bounds', which
+// is about the largest size; accesses are as wide as a unit of the size allows.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm))' | FileCheck %s
 
 #layout = #thread.layout<reg = [[0, 1], [0, 2]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]]>

@@ -1,5 +1,5 @@
-// Exponentials that are rounded to 16 bits take an instruction less where their scores come from a
-// product; those of scores that are loaded are 1 exactly where the difference is 0.
+// Exponentials that are rounded to 16 bits take one instruction less if their scores come from a product;
+// those of loaded scores are exactly 1 if the difference is 0.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm,canonicalize))' | FileCheck %s
 
 #lhs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>

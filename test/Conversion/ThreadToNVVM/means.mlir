@@ -1,4 +1,4 @@
-// A sum times the reciprocal of a count is rounded once; an exact reciprocal is a product as ever.
+// A sum times the reciprocal of a count is rounded once; an exact reciprocal remains a product.
 // RUN: mirage-opt %s --pass-pipeline='builtin.module(gpu.module(mirage-convert-thread-to-nvvm,canonicalize))' | FileCheck %s
 // RUN: %execute %s --expect 'a1 = 0.333333343 * a0'
 

@@ -1,10 +1,10 @@
-// Rows at odd elements in shared memory whose rows start as far behind multiples of 16 bytes: whole
-// lines are copied, of which what lies behind a row's end is filled with zeros.
+// Rows at odd elements, in shared memory with the same offsets from multiples of 16 bytes: whole lines are
+// copied, and filled with zeros after a row's end.
 // RUN: mirage-opt %s --mirage-thread-to-ptx --mirage-print-ptx -o /dev/null | FileCheck %s
 // RUN: %execute %s --expect 'a1 = np.zeros((16, 32)); a1[:15, :5] = a0[8:, 32:]; a2 = np.zeros((16, 32)); a2[:13] = a0[10:, 3:35]'
 
-// Rows of 74 bytes: 10 behind a multiple of 16, as those of 64 + 26 are. Threads have pairs of a row,
-// the lanes of a warp eight rows.
+// Rows of 74 bytes: 10 after a multiple of 16, like those of 64 + 26. Threads have pairs of a row, the lanes
+// of a warp eight rows.
 !tile = !thread.shared<16x32xf16, pad = 13>
 #pairs = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !pairs = !thread.fragment<16x32xf16, #pairs>
@@ -29,7 +29,7 @@ gpu.module @kernels {
     thread.copy_commit
     thread.copy_wait 0
     thread.barrier
-    // Two words for a pair, of which one is enough where it starts at a word.
+    // Two words for a pair, or one if it starts at a word.
     // CHECK: ld.shared.b32
     // CHECK: ld.shared.b32
     // CHECK: {{prmt.b32.f4e|shf.r}}

@@ -38,7 +38,7 @@ kernel.graph @kept(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   kernel.return %y : tensor<4x4xf32>
 }
 
-// A loop whose results are unused goes away.
+// A loop whose results are unused is removed.
 // CHECK-LABEL: kernel.graph @dead_loop
 kernel.graph @dead_loop(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
   %y = kernel.launch(%x) grid [] : (tensor<4x4xf32>) -> tensor<4x4xf32> {

@@ -13,8 +13,8 @@ kernel.graph @neutral(%x: tensor<4xf32>) -> tensor<4xf32> {
   kernel.return %3 : tensor<4xf32>
 }
 
-// A constant is the number in `exact` where it has one: the same double may be two constants, and
-// what is only close to 1 is not 1.
+// A constant is the number in `exact` if it has one: the same double may be two constants, and a number that
+// is only close to 1 is not 1.
 // CHECK-LABEL: kernel.graph @exact
 // CHECK:         %[[A:.*]] = kernel.constant 1.000000e+00 {exact = "36028797018963969/36028797018963968"}
 // CHECK:         %[[B:.*]] = kernel.constant 1.000000e+00 {exact = "72057594037927937/72057594037927936"}

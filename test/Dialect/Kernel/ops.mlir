@@ -229,7 +229,7 @@ kernel.graph @tf32(%x: tensor<4x8xf32>, %w: tensor<8x6xf32>) -> tensor<4x6xf32> 
   kernel.return %0 : tensor<4x6xf32>
 }
 
-// Exact arithmetic: a comparison of all pairs, and what wraps around.
+// Exact arithmetic: a comparison of all pairs, and an op that wraps around.
 // CHECK-LABEL: kernel.graph @integers
 kernel.graph @integers(%a: tensor<16xi64>, %b: tensor<16x1xi32>, %x: tensor<4x16xf16>) -> (tensor<16x16xi1>, tensor<4x16xi32>) {
   // CHECK: kernel.integers %{{.*}}, %{{.*}} ["load 0", "load 1 -1", "le 1 0 : i1"] : (tensor<16xi64>, tensor<16x1xi32>) -> tensor<16x16xi1>

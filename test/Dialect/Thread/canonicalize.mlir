@@ -3,7 +3,7 @@
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 #blocked = #thread.layout<reg = [[0, 1], [0, 2]], lane = [[0, 4], [1, 0], [2, 0], [4, 0], [8, 0]]>
 
-// Conversions to what is there already are nothing, and what nobody reads is not computed.
+// Conversions to the same layout are removed, and so are unused values.
 // CHECK-LABEL: func.func @identities
 // CHECK-SAME:    %[[X:.*]]: !thread.fragment
 // CHECK-NEXT:    return %[[X]]
@@ -14,7 +14,7 @@ func.func @identities(%x: !thread.fragment<16x8xf32, #acc>) -> !thread.fragment<
   return %b : !thread.fragment<16x8xf32, #acc>
 }
 
-// Rounding is not undone by the way back, and an exchange through scratch memory stays.
+// Converting back does not undo a rounding, and an exchange through scratch memory stays.
 // CHECK-LABEL: func.func @kept
 func.func @kept(%x: !thread.fragment<16x8xf32, #acc>) -> (!thread.fragment<16x8xf32, #acc>, !thread.fragment<16x8xf32, #blocked>) {
   // CHECK:      %[[H:.*]] = thread.cast %{{.*}} -> <16x8xf16

@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-plan-shared-memory | FileCheck %s
 
-// What lies between the rows of a tile through which warps exchange values.
+// The padding between rows of a tile through which warps exchange values.
 
 #sums = #thread.layout<reg = [[1, 0], [0, 8]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]], warp = [[0, 16], [0, 32]]>
 #rows = #thread.layout<reg = [[0, 1], [0, 2]], lane = [[0, 4], [0, 8], [0, 16], [0, 32], [1, 0]], warp = [[2, 0], [4, 0]]>

@@ -1,5 +1,5 @@
-// Attention of few rows over many keys: the grid splits the keys; partial numerators and denominators meet in a
-// second kernel (FlashDecoding).
+// Attention of few rows over many keys: the grid splits the keys; a second kernel combines partial numerators
+// and denominators (FlashDecoding).
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

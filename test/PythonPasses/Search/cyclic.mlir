@@ -1,4 +1,4 @@
-// Values that need each other are refused before any search.
+// Values that depend on each other are refused before any search.
 // RUN: not mirage-opt %s --mirage-search 2>&1 | FileCheck %s --implicit-check-not=Traceback
 
 kernel.graph @cycle(%x: tensor<4x8xf16>) -> tensor<4x8xf16> {

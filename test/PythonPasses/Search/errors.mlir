@@ -1,4 +1,4 @@
-// What the search refuses is an error with its reason.
+// Refusals of the search are errors with a reason.
 // RUN: not mirage-opt %s --mirage-search=time-limit=0 2>&1 | FileCheck %s --check-prefix=TIME
 // RUN: not mirage-opt %s --mirage-search=time-limit=nan 2>&1 | FileCheck %s --check-prefix=NAN
 // RUN: not mirage-opt %s --mirage-search=max-candidates=0 2>&1 | FileCheck %s --check-prefix=NONE

@@ -1,5 +1,5 @@
-// A hidden layer of which even a block's part is too wide for a tile, and rows that are too long for one: a loop runs
-// over the hidden layer, and one inside of it over the row. Another kernel adds up what the blocks have.
+// Even a block's part of the hidden layer is too wide for a tile, and rows are too long for one: a loop runs
+// over the hidden layer, and another one inside it over the row. Another kernel adds the blocks' results.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

@@ -1,4 +1,4 @@
-// A program of views has no kernel to write: what it returns is a view, which PyTorch makes, and there is nothing to search.
+// A program of views has no kernel to write: it returns a view, which PyTorch makes, and there is nothing to search.
 // RUN: mirage-opt %s --mirage-search 2>&1 | FileCheck %s
 
 // CHECK-NOT: kernel.launch

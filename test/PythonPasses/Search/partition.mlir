@@ -1,5 +1,5 @@
-// The halves of normalised rows change places, which no axis follows: the slices stay, what is before and after them are parts of their
-// own, and all are put together again. The join has moved to the end, where one kernel writes both of its parts.
+// The halves of normalised rows are exchanged, which axes cannot express: the slices stay, the ops before and after them are separate parts, and all are assembled again. The join has moved to the end, where one kernel writes both of its
+// parts.
 // RUN: mirage-opt %s --mirage-search=max-candidates=2 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

@@ -1,5 +1,5 @@
-// Attention with RMSNorm of queries and keys: both norms are in the kernel of the attention. The gains meet before
-// they touch the keys, and both norms scale the scores.
+// Attention with RMSNorm of queries and keys: both norms are in the kernel of the attention. The gains are
+// multiplied before they are applied to the keys, and both norms scale the scores.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

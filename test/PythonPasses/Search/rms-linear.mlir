@@ -1,5 +1,5 @@
-// RMSNorm with gain, then a linear layer: one kernel; the sum of squares beside the product, the scaling after
-// the loop.
+// RMSNorm with gain, then a linear layer: one kernel, with the sum of squares next to the product, and the
+// scaling after the loop.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

@@ -1,6 +1,6 @@
-// RMSNorm with a gain, SwiGLU, down projection. One kernel normalises the rows, which are few beside the weights;
-// warpgroups multiply them by the weights as left factors, both products in one kernel, which computes the gate
-// and what it lets through.
+// RMSNorm with a gain, SwiGLU, down projection. One kernel normalises the rows, which are few compared with
+// the weights; warpgroups multiply them by the weights as left factors, both products in one kernel, which
+// computes the gate and the gated values.
 // RUN: mirage-opt %s --mirage-search=max-candidates=10 2>/dev/null | FileCheck %s
 
 // CHECK: kernel.alternatives

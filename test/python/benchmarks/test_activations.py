@@ -1,5 +1,5 @@
-"""Errors on activations: the inputs of each kind of program, and what is found out about wrong
-ones; on the CPU, with PyTorch in place of compiled kernels."""
+"""Errors on activations: the inputs of each kind of program, and the detection of wrong programs;
+on the CPU, with PyTorch in place of compiled kernels."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS, FEATURES = 4, 64
 
 
 def written(function: Callable[..., Tensor]) -> Callable[[Inputs, Inputs], Any]:
-    """A function as a program that writes its output."""
+    """Wrap a function as a program that writes its output."""
     return lambda x, y: y[0].copy_(function(*x))
 
 
@@ -83,7 +83,7 @@ def test_a_variance_of_one_pass_is_found_out() -> None:
 
 
 def test_what_is_not_written_is_found_out() -> None:
-    """Outputs are NaN before."""
+    """Outputs are NaN beforehand."""
     case = Case("rms_norm", False, "f16", ROWS, FEATURES)
     row = measure(case, lambda x, y: None, device="cpu")
     assert len(row["wrong"]) == row["situations"]

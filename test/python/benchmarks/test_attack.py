@@ -70,7 +70,7 @@ def outcomes(source: str) -> list[Outcome]:
         found += attack(subject, judge, number, EACH[subject.group], effort=LIGHT)
         few = FEW[subject.group]
         varied = list(attack(subject, judge, number, few, variants=True, effort=LIGHT))
-        # That one is refused says something where the subject itself is accepted.
+        # A refusal only means something if the subject itself is accepted.
         if all(o.accepted for o in varied) or is_accepted(subject):
             found += varied
     return found
@@ -78,7 +78,8 @@ def outcomes(source: str) -> list[Outcome]:
 
 @pytest.mark.parametrize("source", FEWEST)
 def test_nothing_wrong_is_accepted_and_nothing_right_is_refuted(source: str) -> None:
-    """Nor are exact layers fooled. Most mutants are wrong, and most variants are accepted."""
+    """Exact layers are not fooled, either. Most mutants are wrong, and most variants are
+    accepted."""
     found = outcomes(source)
     wrong = [o for o in found if o.failure]
     assert not wrong, "\n".join(f"{o.failure}: {o}" for o in wrong)
@@ -124,7 +125,7 @@ def test_a_verifier_that_believes_everything_is_caught() -> None:
 
 @pytest.mark.parametrize("name", ["variance/whole", "squared_error/itself", "distances/itself"])
 def test_moments_that_lose_their_digits_are_seen(name: str) -> None:
-    """The oracle sees them if a verifier believes everything, and so does the verifier."""
+    """The oracle detects them if a verifier accepts everything, and so does the verifier."""
     subject = small(name)
     judge = Judge(subject.reference)
     every = mutants(subject.candidate, random.Random(0), 40, rounding_faults)
@@ -217,7 +218,7 @@ def test_parts_of_one_candidate_have_different_mutants() -> None:
 
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_rows_heads_and_windows_that_are_not_the_right_ones(name: str) -> None:
-    """Mutants with faults of positions alone."""
+    """Mutants with faults of positions only."""
     found: list[Outcome] = []
     for number, subject in enumerate(lookup_subjects(name)):
         assert is_accepted(subject)
@@ -268,7 +269,7 @@ def test_what_takes_too_long_is_interrupted_and_noted(monkeypatch: pytest.Monkey
 
 
 def test_of_equal_pairs_the_worst_counts() -> None:
-    """The same mutant is met again on other inputs, which may show nothing of its fault."""
+    """The same mutant occurs again on other inputs, which may not reveal its fault."""
     harmless = Outcome(
         "a", SMALL, "stored in 16 bits", "sum in bf16", "k", variant=False, finding="rough",
         text="", rough=1.4, verdict="proved", accepted=True, fooled=False, seconds=0.0, why="",

@@ -1,4 +1,4 @@
-"""``--chip`` of the benchmarks: its default, and who asks the table of chips."""
+"""``--chip`` of the benchmarks: its default, and which commands read the table of chips."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from chip_option import add_chip
 def test_the_table_is_asked_only_where_a_command_compiles(
     words: list[str], chip: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine that measures may have the runtime alone."""
+    """A machine that measures may have only the runtime."""
     parser = argparse.ArgumentParser()
     commands = parser.add_subparsers()
     commands.add_parser("run")

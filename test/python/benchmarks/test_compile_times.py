@@ -1,4 +1,4 @@
-"""What the record of compile times says."""
+"""The contents of the record of compile times."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def data() -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", sorted(INPUTS.iterdir()), ids=lambda path: path.name)
 def test_inputs_are_what_is_read_of_a_measurement(path: Path) -> None:
-    """They are also small: raw data stays on the machine that measured."""
+    """They are also small: raw data stays on the machine of the measurement."""
     data = kernels_of(path.name)
     assert needed(data) == data
     assert path.stat().st_size <= LARGEST
@@ -77,7 +77,7 @@ def test_what_a_choice_loses() -> None:
     assert regret(programs, times, times) == pytest.approx(1.0)
     assert regret(programs, -times, times) == pytest.approx(2.0)
     assert regret(programs, -times, times, top=2) == pytest.approx(1.0)
-    assert within(programs, -times, times) == 0.0  # programs of two kernels say nothing
+    assert within(programs, -times, times) == 0.0  # programs of two kernels show nothing
 
 
 def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
@@ -105,9 +105,9 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
 def test_the_choice_is_near_the_best_of_the_first_eight(
     name: str, programs: int, within_programs: float, error: float, mean: float, worst: float
 ) -> None:
-    """By mean and at worst. Of the 35 programs, 20 are neither among the 85 nor among those that
-    parameters were fitted to. The kernels of the 85 and of the 35 were compiled when a dependent
-    kernel did not yet start at once."""
+    """On average and in the worst case. Of the 35 programs, 20 are neither among the 85 nor among
+    those to which parameters were fitted. The kernels of the 85 and of the 35 were compiled when a
+    dependent kernel did not yet start at once."""
     data = kernels_of(name)
     m = Measured.of(data, assembled=True)
     s = summary(m, m.predict(H200))

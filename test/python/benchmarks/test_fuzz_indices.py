@@ -49,7 +49,7 @@ TOOL = """#!/bin/sh
 for part; do :; done
 {said}
 """
-"""A sanitizer that says what it is told, with ``$part`` as the part that it is to run."""
+"""A sanitizer that prints a given text, with ``$part`` for the part that it should run."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The part of a measurement that is committed is small, and says what was measured."""
+"""The committed part of a measurement is small, and contains what was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The benchmark of layers: processes that end, runs that go on, and what the table says."""
+"""The benchmark of layers: processes that end, runs that continue, and the contents of the
+table."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_work_that_does_not_end_is_ended() -> None:
 
 
 def test_who_ends_a_run_ends_its_processes(tmp_path: Path) -> None:
-    """Which lead sessions of their own."""
+    """They lead separate sessions."""
 
     def waits(show: Any) -> dict[str, Any]:
         (tmp_path / "process").write_text(str(os.getpid()))
@@ -143,4 +144,4 @@ def test_weights_that_nobody_has_written_to(shape: tuple[int, ...]) -> None:
         x = torch.ones(shape, dtype=dtype)
         like = mapped(x)
         assert (like.shape, like.dtype, like.stride()) == (x.shape, x.dtype, x.stride())
-        assert not like.any()  # what was not touched is zero
+        assert not like.any()  # untouched memory is zero

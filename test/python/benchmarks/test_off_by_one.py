@@ -1,4 +1,4 @@
-"""Sizes beside a multiple: which ones are compared, and what is allowed of them."""
+"""Sizes next to a multiple: which ones are compared, and their permitted times."""
 
 from __future__ import annotations
 

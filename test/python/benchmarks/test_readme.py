@@ -1,4 +1,5 @@
-"""The README's tables say what was measured, and its worked example what the command finds."""
+"""The README's tables agree with the measurements, and its worked example with the command's
+output."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_every_script_is_named_on_the_page_of_the_benchmarks() -> None:
 
 
 def test_the_worked_example_is_what_is_found() -> None:
-    """What differs is to be copied from `mirage optimize examples/rms_linear.py --fresh`."""
+    """If this fails, copy the output of `mirage optimize examples/rms_linear.py --fresh`."""
     text = (readme.ROOT / "README.md").read_text()
     shown = text.split("\nchosen µGraph\n")[1].split("\n\nevidence\n")[0]
     program = mi.from_torch(rms_linear.rms_linear, *rms_linear.example_inputs)

@@ -1,4 +1,5 @@
-"""The benchmark script from end to end with a pretended GPU: numbers are fake, the rest is not."""
+"""The benchmark script from end to end with a simulated GPU: the numbers are fake, the rest is
+real."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class FakeProgram:
 
 
 class Drawn(script.PreparedInputs):
-    """Draws inputs when they are asked for, in this process."""
+    """Draws inputs when they are requested, in this process."""
 
     def of(self, name: str) -> dict[int, script.Inputs]:
         return {seed: WORKLOAD.torch_inputs(seed) for seed in script.CHECKED_SEEDS}
@@ -108,7 +109,7 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
     monkeypatch.setattr(script.timing, "COLD_BYTES", 4096)
-    monkeypatch.setattr(script.timing, "FAR_SLOWER", float("inf"))  # these times say nothing
+    monkeypatch.setattr(script.timing, "FAR_SLOWER", float("inf"))  # these times mean nothing
     monkeypatch.setattr(script, "get", lambda name: WORKLOAD)
     monkeypatch.setattr(script, "PreparedInputs", Drawn)
 
@@ -197,7 +198,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_peers_keep_their_results() -> None:
-    """A result that is freed lends its memory, which is in L2, to the next call."""
+    """The memory of a freed result, which is in L2, goes to the next call."""
     made: list[weakref.ref[torch.Tensor]] = []
 
     def program(x: torch.Tensor) -> torch.Tensor:

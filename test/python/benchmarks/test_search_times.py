@@ -1,4 +1,4 @@
-"""Search times of two trees side by side: medians are compared, of programs that both have."""
+"""Search times of two trees: the medians are compared for the programs that both have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 
 
 class Given:
-    """A tree that answers with what it is given."""
+    """A tree that gives the prepared answers."""
 
     def __init__(self, name: str, seconds: list[float], program: str = "matmul") -> None:
         self.name, self.programs = name, ["p"]

@@ -1,5 +1,5 @@
-"""The benchmark of whole models: its plain decoders are Transformers', its costs are right, and
-what it exports computes what they compute."""
+"""The benchmark of whole models: its plain decoders equal Transformers', its costs are correct, and
+exported models compute the same."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from transformers_encoder import Encoded, untouched
 
 TINY = DECODERS["tiny"]
 FEW = executed(chip="h200", budget=20.0, numerics=False, bounds=FEW_CHOICES)
-"""A short search, which its bounds end. What is exported is run and compared in any case, its
-rounding errors with those of PyTorch."""
+"""A short search, which is ended by its limits. Exported models are run and compared in any case,
+and their rounding errors with those of PyTorch."""
 
 
 @pytest.mark.parametrize("use", ["tiny_decode", "tiny_prefill"])

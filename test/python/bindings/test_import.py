@@ -1,4 +1,4 @@
-"""The package joins its two folders, and does without the compiled one where it can."""
+"""The package joins its two folders, and works without the compiled one where possible."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_every_dialect_is_importable() -> None:
     "module", ["mirage", "mirage.runtime", "mirage.emulator", "mirage.semantics"]
 )
 def test_some_parts_need_no_compiled_bindings(module: str) -> None:
-    # Without the .pth file of the environment only the sources are on the path.
+    # Without the environment's .pth file, only the sources are on the path.
     code = (
         "import sys;"
         f"sys.path = [p for p in sys.path if 'python_packages' not in p] + [{str(SOURCES)!r}];"

@@ -21,7 +21,7 @@ SMALL = Product(128, 128, 192, cluster=2)
 
 
 def check(text: str, cluster: int = 2) -> None:
-    """Against the µGraph's meaning in float64; the kernel must be one of clusters."""
+    """Compare with the µGraph's meaning in float64; the kernel must use clusters."""
     artifact = compile_mlir(text)
     assert [kernel.cluster for kernel in artifact.manifest.kernels] == [(cluster, 1, 1)]
     assert ".multicast::cluster" in artifact.ptx()
@@ -39,7 +39,7 @@ def test_orders(swapped_a: bool, swapped_b: bool) -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(129, 256, 200), (250, 136, 184), (65, 72, 64)])
 def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
-    """A block may have nothing but zeros to copy, and copies them for both."""
+    """A block may have only zeros to copy, and copies them for both."""
     check(Product(m, n, k, cluster=2).text())
 
 
@@ -71,7 +71,7 @@ def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
 
 @pytest.mark.parametrize("resident", [2, 4, 6, 100])
 def test_resident_blocks(resident: int) -> None:
-    """The blocks of a cluster have as many tiles each, whatever their number is."""
+    """The blocks of a cluster have equally many tiles, for any number of blocks."""
     product = Product(256, 192, 320, resident=resident, cluster=2)
     check(product.text())
     check(replace(product, tile=(128, 64, 64), warps=8, residual=True, batch=2).text())
@@ -103,7 +103,7 @@ def test_what_cannot_be_shared_is_not() -> None:
         check_mlir(product.text())
 
 
-# ---- what a mistake would do
+# ---- the effects of mistakes
 
 
 RING = Product(128, 64, 64 * 8, stages=2, cluster=2)
@@ -118,9 +118,9 @@ def _original(resident: int = 0) -> Original:
 @pytest.mark.parametrize("resident", [0, 2])
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
 def test_missing_synchronisation_is_noticed(kind: Kind, resident: int) -> None:
-    """That after the mbarriers' start and that before the end among it. Either fence covers the
-    mbarriers of both arrays; a barrier between the ring and the result in the same memory is not
-    missed where all warps have waited for the last products (``test_rings.py``)."""
+    """Including the one after the mbarriers' start and the one before the end. Either fence covers
+    the mbarriers of both arrays. A barrier between the ring and the result in the same memory may
+    be left out if all warps have waited for the last products (``test_rings.py``)."""
     original = _original(resident)
     init = "fence.mbarrier_init.release.cluster;"
     missed = [m for m in original.unnoticed(kind) if m != init]
@@ -137,7 +137,7 @@ def test_wrong_parity_is_noticed(resident: int) -> None:
 
 
 def _wrong_counts(ptx: str) -> Iterator[str]:
-    """Each mbarrier with every other number of arrivals that one might think of."""
+    """Each mbarrier with every other plausible number of arrivals."""
     pattern = re.compile(r"mbarrier\.init\.shared::cta\.b64 \[[^]]+\], ([^;]+);")
     for init in pattern.finditer(ptx):
         right = re.search(rf"mov\.b32\s+{re.escape(init[1])}, (\d+);", ptx)
@@ -163,15 +163,15 @@ ELSEWHERE = r"@taken mbarrier\.arrive\.shared::cluster\.b64 _, \[[^]]+\];"
 @pytest.mark.parametrize(
     ("pattern", "replacement"),
     [
-        # Announced are the bytes of the block's own copies alone.
+        # Only the bytes of the block's own copies are announced.
         (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>12288;"),
-        # Slots are released at home alone, or elsewhere alone.
+        # Slots are released only in the block itself, or only elsewhere.
         (HOME, ""),
         (ELSEWHERE, ""),
-        # Copies go to one's own block alone, or to the other one alone.
+        # Copies go only to the block itself, or only to the other one.
         (r"(multicast::cluster [^;]*, )%rs\d+;", r"\g<1>%mine;"),
         (r"(multicast::cluster [^;]*, )%rs\d+;", r"\g<1>%theirs;"),
-        # Both copy the same half of the same tile, and believe that each is the other one.
+        # Both copy the same half of the same tile, each in the role of the other one.
         (r"mov\.u32\s+(%r\d+), %cluster_ctarank;", r"mov.u32 \1, 0;"),
     ],
 )
@@ -190,7 +190,7 @@ def test_wrong_places_are_noticed(pattern: str, replacement: str) -> None:
 
 
 def test_slots_that_only_their_own_block_has_released_are_noticed() -> None:
-    """Nobody waits in vain, but each block would overwrite what the other one still reads."""
+    """No wait is endless, but each block would overwrite data that the other one still reads."""
     original = _original()
     broken, count = re.subn(ELSEWHERE, "", original.ptx)
     assert count
@@ -207,7 +207,7 @@ def test_slots_that_only_their_own_block_has_released_are_noticed() -> None:
 
 @pytest.mark.parametrize("cluster", [2, 4])
 def test_attention(cluster: int) -> None:
-    """Keys and values are what blocks of one head share."""
+    """Blocks of one head share keys and values."""
     attention = Attention(rows=64 * cluster, keys=192, heads=2, cluster=cluster)
     check(attention.text(), cluster)
     check(replace(attention, rows=128 * cluster, tile=(128, 64), warps=8).text(), cluster)

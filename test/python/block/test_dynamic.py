@@ -80,7 +80,8 @@ def test_smaller_sizes(text: str, chip: str) -> None:
 
 
 def test_a_size_beyond_the_rows_is_noticed() -> None:
-    """What bounds the accesses is the size alone: the tests above would notice one that is not."""
+    """Only the size bounds the accesses: the tests above would notice an access without this
+    bound."""
     artifact = compile_mlir(TAILS, "sm_80")
     m = at_size(artifact.manifest, 9)
     assert m.size is not None

@@ -23,7 +23,7 @@ SMALL = Product(128, 128, 384, (64, 64, 128), dtype=E4M3, out="bf16", swapped_b=
 
 
 def check(product: Product) -> None:
-    """Against the µGraph's meaning in float64; the factors must be multiplied as they are."""
+    """Compare with the µGraph's meaning in float64; the factors must be multiplied unconverted."""
     text = product.text()
     ptx = compile_mlir(text).ptx()
     kinds = [{E4M3: "e4m3", E5M2: "e5m2"}[t] for t in (product.dtype, product.dtype_b or E4M3)]
@@ -53,7 +53,7 @@ def test_types(product: Product) -> None:
         ((64, 128, 128), 4),
         ((128, 128, 128), 8),
         ((128, 192, 64), 8),
-        ((128, 256, 128), 8),  # more columns than are held beside the sums
+        ((128, 256, 128), 8),  # more columns than fit next to the sums
         ((128, 64, 64), 4),  # and more rows
         ((64, 128, 96), 8),
     ],
@@ -83,10 +83,10 @@ def test_what_follows_the_sum() -> None:
         [
             replace(SMALL, swapped_b=False),  # rows of b run along N
             replace(SMALL, swapped_a=True),
-            replace(SMALL, tile=(64, 64, 256)),  # more than is added up with few bits
+            replace(SMALL, tile=(64, 64, 256)),  # more than are added up with few bits
             replace(SMALL, tile=(64, 64, 48), k=192),
             replace(SMALL, dtype_b="f16"),
-            replace(SMALL, k=376),  # rows that are no multiples of 16 bytes
+            replace(SMALL, k=376),  # rows that are not multiples of 16 bytes
         ],
         2,
     ),
@@ -105,7 +105,7 @@ def test_other_chips_convert(chip: str) -> None:
 
 
 def test_sums_of_steps_are_added_in_f32() -> None:
-    """A product begins from nothing at each step: no accumulator of the hardware is carried on."""
+    """A product begins from zero at each step: no hardware accumulator is carried over."""
     ptx = compile_mlir(SMALL.text()).ptx()
     kept = re.findall(r"wgmma\.mma_async.*, (all|none), 1, 1", ptx)
     depth = SMALL.tile[2] // _target.WGMMA_BYTES
@@ -114,7 +114,7 @@ def test_sums_of_steps_are_added_in_f32() -> None:
 
 
 def test_sums_over_long_rows_are_as_exact_as_f32() -> None:
-    """One large number that later ones are added to: 14 bits would lose them."""
+    """One large number to which later ones are added: 14 bits would lose them."""
     product = Product(64, 64, 8192, (64, 64, 128), dtype=E4M3, out="f32", swapped_b=True)
     artifact = compile_mlir(product.text())
     a, b = (np.full((64, 8192), 2.0**-3) for _ in "ab")
@@ -142,7 +142,7 @@ def _original() -> Original:
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
 def test_a_missing_synchronisation_of_bytes_is_noticed(kind: Kind) -> None:
     missed = _original().unnoticed(kind)
-    init = "fence.mbarrier_init.release.cluster;"  # of two arrays of mbarriers either fence covers both
+    init = "fence.mbarrier_init.release.cluster;"  # either fence covers both arrays of mbarriers
     reuse = [m for m in missed if m.startswith("bar.sync")]
     assert len(reuse) <= 1
     assert set(missed) <= {init, *reuse}

@@ -21,12 +21,12 @@ SMALL = GatheredProduct()
 
 
 def check(product: GatheredProduct) -> str:
-    """Against the µGraph's meaning in float64; the kernel must be one of warpgroups that takes
-    looked up rows by `cp.async` and all else as boxes. Its PTX."""
+    """Compare with the µGraph's meaning in float64, and return the PTX. The kernel must use
+    warpgroups and copy rows that are looked up by `cp.async` and all other tiles as boxes."""
     ptx = compile_mlir(product.text()).ptx()
     assert "wgmma.mma_async" in ptx
     assert "mma.sync" not in ptx
-    # Arrivals of all threads are for rows alone.
+    # Only rows have arrivals of all threads.
     assert ("cp.async.mbarrier.arrive.noinc" in ptx) == product.by_row
     assert "cp.async.bulk.tensor" in ptx
     check_mlir(product.text())
@@ -110,7 +110,7 @@ def _inputs(product: GatheredProduct, owners: list[int], rows: np.ndarray) -> li
     ],
 )
 def test_experts_and_rows(owners: list[int], last: int) -> None:
-    """One that has all rows, some that have none, and such as do not exist: NaN."""
+    """One expert has all rows, some have none, and some do not exist, which gives NaN."""
     product = SMALL
     rows = np.random.default_rng(1).integers(0, product.tokens, (product.blocks, product.block))
     rows[:, -3] = last
@@ -156,7 +156,7 @@ def test_what_cannot_be_copied_in_pieces_takes_the_other_path() -> None:
     check_mlir(product.text())
 
 
-# ---- what a mistake would do
+# ---- the effects of mistakes
 
 RING = replace(SMALL, k=64 * 8, blocks=3)
 
@@ -175,7 +175,7 @@ def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", ["wait", "fence"])
 def test_missing_synchronisation_of_boxes_is_noticed(kind: Kind) -> None:
-    """Where warps write no more than what a missing expert has."""
+    """For warps that write only the rows of a missing expert."""
     original = Original(compile_mlir(replace(RING, by_row=False, blocks=4).text()))
     init, copied = "fence.mbarrier_init.release.cluster;", "cp.async.wait_group 0;"
     assert set(original.unnoticed(kind)) <= {init, copied}
@@ -190,7 +190,7 @@ def test_missing_synchronisation_of_boxes_is_noticed(kind: Kind) -> None:
     [
         (r"fence\.proxy\.async\.shared::cta;", ""),
         (r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 \[[^]]+\];", ""),
-        # As if the copies were done when they are begun.
+        # As if copies were complete when they begin.
         (
             r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 (\[[^]]+\]);",
             r"mbarrier.arrive.shared::cta.b64 _, \1;",

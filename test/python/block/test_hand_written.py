@@ -1,4 +1,4 @@
-"""Hand-written µGraphs: their PTX, executed with all checks, computes what they mean."""
+"""Hand-written µGraphs: their PTX, executed with all checks, computes their meaning."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_attention(s: int, t: int, d: int, row_blocks: int) -> None:
 
 @pytest.mark.parametrize(("rows", "keys"), [(128, 128), (64, 256)])
 def test_tall_attention(rows: int, keys: int) -> None:
-    """Prefill's tiles: the scores alone take all registers of the scheduled warps."""
+    """Prefill's tiles: the scores alone fill all registers of the scheduled warps."""
     pair = graphs.attention(1, rows, 2 * keys, 64, splits=1, steps=2, row_blocks=1)
     for graph in pair.candidates.values():
         check_graph(with_schedule(graph, warps=4, stages=2), pair.reference)

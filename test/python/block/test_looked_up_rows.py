@@ -1,5 +1,5 @@
 """Rows by index that all warps copy, some steps ahead of the products that read them; indices are
-read a step before. Executed with all checks."""
+read one step earlier. Executed with all checks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ SMALL = LookedUp()
 
 
 def check(kernel: LookedUp, missing: tuple[int, ...] = ()) -> str:
-    """Against float64; rows ``missing`` of the second list do not exist."""
+    """Compare with float64; the rows ``missing`` of the second list do not exist."""
     rng = np.random.default_rng(0)
     x = (rng.standard_normal((2, 16, kernel.keys)) / 4).astype(np.float16)
     tables = [
@@ -127,7 +127,7 @@ def _loads(ptx: str) -> list[int]:
 
 
 def test_indices_are_requested_together() -> None:
-    """Without a branch between them, and those of the next step behind the copies of this one."""
+    """Without a branch between them, and those of the next step after the copies of this one."""
     ptx = check(replace(SMALL, keys=640))
     assert set(_loads(ptx)) <= {4, 8}
     step = ptx[: ptx.index("mma.sync")].split("cp.async.commit_group")[-1]

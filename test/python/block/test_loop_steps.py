@@ -83,7 +83,7 @@ def test_sizes_that_do_not_divide(
 
 @pytest.mark.parametrize(("tile", "warps"), [((128, 64), 8), ((64, 128), 4), ((128, 32), 4)])
 def test_tiles(tile: tuple[int, int], warps: int) -> None:
-    """Groups that take turns, products of the step before, several steps a tile of rows."""
+    """Groups that take turns, products of the previous step, several steps per tile of rows."""
     check(replace(CAUSAL, tile=tile, warps=warps, rows=384, keys=384), "sm_90a", "warpgroup")
     check(replace(CAUSAL, tile=tile, warps=warps, seen=100, heads=2), "sm_90a", "warpgroup")
 
@@ -99,7 +99,7 @@ def test_steps_by_groups_of_rows(chip: str, engine: str) -> None:
 
 
 def loop_steps_are_kept(text: str) -> bool:
-    """Whether what is read from a text is what is written again."""
+    """Return whether a text that is read and written again is unchanged."""
     graph = graph_from_text(text).graph
     return (
         _loop(graph_from_text(graph_to_text(graph, form="selected")).graph).steps
@@ -118,7 +118,7 @@ def test_a_mask_that_is_always_left_out_is_noticed(chip: str, engine: str) -> No
 
 
 def _without_masks(ptx: str) -> Iterator[str]:
-    """The kernel that always goes around one of its masks."""
+    """Return the kernel changed so that it always skips one of its masks."""
     for branch in re.finditer(r"(@!?%p\d+) (bra\s+(\$L\S+);)", ptx):
         if _is_mask(ptx[branch.end() :]):
             yield f"{ptx[: branch.start()]}{branch[2]}{ptx[branch.end() :]}"
@@ -127,6 +127,6 @@ def _without_masks(ptx: str) -> Iterator[str]:
 
 
 def _is_mask(ptx: str) -> bool:
-    """Whether a block begins that masks, and does nothing else."""
+    """Return whether a block begins that only masks."""
     block = re.split(r"^\$L\S+:|\bbra\b", ptx, maxsplit=1, flags=re.MULTILINE)[0]
     return block.count("setp.le.f32") > 4 and "ex2.approx" not in block

@@ -1,4 +1,4 @@
-"""Loops inside of loops: the PTX of hand-written µGraphs, executed with all checks."""
+"""Nested loops: the PTX of hand-written µGraphs, executed with all checks."""
 
 from __future__ import annotations
 

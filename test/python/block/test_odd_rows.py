@@ -28,8 +28,8 @@ DYNAMIC = ", dynamic = #kernel.dynamic<bound = 24, tensors = [0]>"
 )
 @pytest.mark.parametrize("stages", some_of([1, 3], 2))
 def test_products(chips: tuple[str, str], m: int, n: int, k: int, stages: int) -> None:
-    """An odd number of elements in all, or an even one; rows that end in a tile, or with one. The
-    chips are those for one stage and for three."""
+    """An odd or even total number of elements; rows that end within a tile, or with one. The chips
+    are those for one stage and for three."""
     chip = chips[stages == 3]
     text = product(m, n, k, (32, 32, 32), "f16" if stages == 1 else "bf16", stages)
     ptx = compile_mlir(text, chip).ptx()
@@ -47,8 +47,8 @@ def test_tiles(tile: tuple[int, int, int]) -> None:
 def test_rows_of_which_threads_have_no_whole_number(
     tile: tuple[int, int, int], stages: int
 ) -> None:
-    """Rows of 3, 5, 6, 9, 10 and 18 pieces: they are shifted as others are, element by element is
-    the last one of all only."""
+    """Rows of 3, 5, 6, 9, 10 and 18 pieces: they are shifted like others; only the last piece of
+    all is copied element by element."""
     text = product(65, 133, 149, tile, "f16", stages)
     ptx = compile_mlir(text).ptx()
     assert re.search(r"prmt\.b32\.f4e|shf\.r", ptx)
@@ -59,7 +59,7 @@ def test_rows_of_which_threads_have_no_whole_number(
 
 
 def test_wrong_words_are_noticed() -> None:
-    """Shifts that are left out; the last element of all that is not copied."""
+    """Shifts that are left out, and a last element that is not copied."""
     original = Original(compile_mlir(product(35, 37, 41, (32, 32, 32), "f16", 2)))
     ptx = original.ptx
     for pattern, replacement in (
@@ -72,7 +72,7 @@ def test_wrong_words_are_noticed() -> None:
         assert original.notices(broken), pattern
 
 
-# ---- rows that keep in shared memory where they start in lines
+# ---- rows with the same offset within lines in shared memory
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_wrong_words_are_noticed() -> None:
 def test_factors_that_are_contracted_along_odd_rows(
     m: int, n: int, k: int, tile: tuple[int, int, int], dtype: str, schedule: str
 ) -> None:
-    """They are copied in whole lines, whatever their number is for a thread, and through no
-    register."""
+    """They are copied in whole lines, for any number of lines per thread, and not through
+    registers."""
     text = linear(m, n, k, tile, dtype, schedule)
     ptx = compile_mlir(text).ptx()
     assert "cp.async.cg.shared.global" in ptx
@@ -101,7 +101,7 @@ def test_factors_that_are_contracted_along_odd_rows(
 
 @pytest.mark.parametrize("k", [511, 513])
 def test_words_between_pairs_are_read_once(k: int) -> None:
-    """Nine words for eight pairs, of two rows at most in a bank."""
+    """Nine words for eight pairs, with at most two rows in a bank."""
     m, n = 16, 32
     artifact = compile_mlir(linear(m, n, k, (m, n, 256), "f16"))
     ptx = artifact.ptx()
@@ -122,8 +122,8 @@ def test_rows_that_are_not_there() -> None:
 
 
 def test_tiles_that_start_within_lines() -> None:
-    """Blocks of four rows: rows that start at odd elements in shared memory as well, if they did,
-    would be copied element by element."""
+    """Blocks of four rows: if rows started at odd elements in shared memory too, they would be
+    copied element by element."""
     check_mlir(linear(12, 24, 77, (4, 12, 32), "f16"))
 
 
@@ -132,7 +132,7 @@ def test_tiles_that_start_within_lines() -> None:
     [
         (r"cp\.async\.wait_group\s+\d+;", ""),
         (r"bar\.sync\s+0;", ""),
-        # lines that are read to their end, behind the rows' ends
+        # lines that are read to their end, beyond the rows' ends
         (r"(cp\.async\.cg\.shared\.global [^;]*), 16, %r\d+;", r"\1, 16;"),
         # pairs that start at a word, all of them or none
         (r"prmt\.b32\.f4e (\s*%r\d+, %r\d+, %r\d+), %r\d+;", r"prmt.b32.f4e \1, 0;"),
@@ -140,8 +140,8 @@ def test_tiles_that_start_within_lines() -> None:
     ],
 )
 def test_broken_copies_of_skewed_rows_are_noticed(pattern: str, replacement: str) -> None:
-    """In all places at once: what one factor has in place of zeros is multiplied by the zeros
-    of the other one. (`test_compiled.py` breaks one place at a time.)"""
+    """In all places at once: the values that replace zeros of one factor are multiplied by zeros of
+    the other one. (`test_compiled.py` breaks one place at a time.)"""
     original = Original(compile_mlir(linear(9, 20, 81, (16, 16, 32), "f16")))
     broken, places = re.subn(pattern, replacement, original.ptx)
     assert places

@@ -11,7 +11,7 @@ from lowering import check_mlir, compile_mlir
 
 
 def softmax(rows: int, columns: int, block: int, warps: int, dtype: str = "f16") -> str:
-    """Softmax of ``block`` rows a block."""
+    """Softmax of ``block`` rows per block."""
     tensor = f"tensor<{rows}x{columns}x{dtype}>"
     tile, wide, row = (
         f"!block.tile<{block}x{n}x{t}>" for n, t in ((columns, dtype), (columns, "f32"), (1, "f32"))
@@ -59,15 +59,15 @@ def vectors(ptx: str) -> int:
     ],
 )
 def test_softmax(chip: str, rows: int, columns: int, block: int, warps: int, dtype: str) -> None:
-    """Rows at all places within a vector or at words, rows that are not there, and rows that several
-    warps share."""
+    """Rows at all offsets within a vector or at words, rows that do not exist, and rows that
+    several warps share."""
     text = softmax(rows, columns, block, warps, dtype)
     assert vectors(compile_mlir(text, chip).ptx()) >= 2
     check_mlir(text, chip=chip)
 
 
 def test_few_elements_are_accessed_alone() -> None:
-    """32 columns a thread: of the last eight, seven are there."""
+    """32 columns per thread: of the last eight, seven exist."""
     ptx = compile_mlir(softmax(8, 1023, 2, 2)).ptx()
     assert (vectors(ptx), elements(ptx)) == (8, 14)
 
@@ -113,14 +113,15 @@ kernel.graph @rows(%a: {tensor}, %b: {other}) -> {tensor}
     ],
 )
 def test_tiles_that_start_alike(shape: str, place: str, ordered: bool) -> None:
-    """Elements that are multiplied are of the same column."""
+    """The elements that are multiplied belong to the same column."""
     text = product(shape, place)
     assert (vectors(compile_mlir(text).ptx()) > 0) == ordered
     check_mlir(text)
 
 
 def test_wrong_places_are_noticed() -> None:
-    """Where rows start is left out of an address, or the number of elements before a vector."""
+    """An address without the start of the row, or without the number of elements before a
+    vector."""
     original = Original(compile_mlir(softmax(9, 511, 1, 1)))
     start = r"(neg\.s32[^;]*;\s*and\.b32 \s*%r\d+, %r\d+), 14;"
     for pattern, replacement in (

@@ -1,4 +1,4 @@
-"""Last tiles that begin earlier instead of hanging over the end of their tensors."""
+"""Last tiles that begin earlier instead of overhanging the end of their tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = Product(65, 128, 192)
 
 
 def check(text: str, overlaps: bool) -> None:
-    """Against the µGraph's meaning in float64."""
+    """Compare with the µGraph's meaning in float64."""
     with ir.Context():
         module = ir.Module.parse(text)
         pipeline = "builtin.module(mirage-lower-block{chip=sm_90a})"
@@ -68,7 +68,7 @@ def test_tiles_roles_and_types(other: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("rows", [65, 130])
 def test_rows_of_attention(rows: int) -> None:
-    """Keys hang over their end as before: a key that is seen twice would count twice."""
+    """Keys overhang their end as before: a key that is read twice would count twice."""
     check(Attention(rows, 100, heads=2).text(), overlaps=True)
 
 

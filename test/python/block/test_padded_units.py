@@ -1,4 +1,4 @@
-"""Dimensions of size 1 that a matmul pads: what the padding holds must not spread."""
+"""Dimensions of size 1 that a matmul pads: the contents of the padding must not spread."""
 
 from __future__ import annotations
 

@@ -22,5 +22,5 @@ def test_random_programs(seed: int, chip: str) -> None:
         try:
             check(graph, meaning, chip, seed)
         except Refused:
-            # The search knows the limits of the code generator; outputs that are inputs may be left.
+            # The search knows the limits of the code generator; outputs that are inputs may remain.
             assert name in ("program", "graph")

@@ -21,7 +21,7 @@ SMALL = Product(192, 128, 192, resident=2)
 
 
 def check(text: str, blocks: int) -> None:
-    """Against the µGraph's meaning in float64."""
+    """Compare with the µGraph's meaning in float64."""
     artifact = compile_mlir(text)
     assert "wgmma.mma_async" in artifact.ptx()
     assert [kernel.grid for kernel in artifact.manifest.kernels] == [(blocks, 1, 1)]
@@ -47,7 +47,7 @@ def test_slots_go_on_counting(stages: int, steps: int) -> None:
         ((64, 96, 64), 4),  # three parts of 32 columns
         ((128, 192, 64), 8),  # three parts of 64 columns
         ((128, 256, 64), 8),
-        ((64, 128, 64), 8),  # groups beside each other: the whole tile at once
+        ((64, 128, 64), 8),  # groups next to each other: the whole tile at once
     ],
 )
 def test_parts_of_tiles(tile: tuple[int, int, int], warps: int) -> None:
@@ -62,8 +62,8 @@ def test_tiles_past_the_end() -> None:
 
 @pytest.mark.parametrize(("stages", "k"), [(1, 320), (2, 64), (2, 320), (4, 64)])
 def test_groups_store_their_own_rows(stages: int, k: int) -> None:
-    """No barrier of all of them stands in the tiles' loop, and one is ahead of the other, by less
-    than there are slots."""
+    """The tiles' loop has no barrier for all of them, and one group is ahead of the other, by fewer
+    steps than there are slots."""
     product = Product(640, 128, k, (128, 128, 64), 8, stages, resident=2, residual=True)
     check(product.text(), 2)
     check(replace(product, batch=2, m=256, swapped_b=True).text(), 2)
@@ -90,7 +90,7 @@ def test_tiles_that_are_loaded_before_the_loop(warps: int) -> None:
 
 
 def test_any_number_of_blocks_computes_the_same() -> None:
-    """More than there are tiles, too: those have nothing to wait for."""
+    """Also more blocks than tiles: the additional ones have nothing to wait for."""
     artifact = compile_mlir(replace(SMALL, m=256, tile=(128, 128, 64), warps=8).text())
     (kernel,) = artifact.manifest.kernels
     for blocks in (1, 3):
@@ -99,12 +99,12 @@ def test_any_number_of_blocks_computes_the_same() -> None:
         check_artifact(Artifact(manifest, artifact.files), lambda a, b: a @ b)
 
 
-# ---- what a mistake would do
+# ---- the effects of mistakes
 
 
 @cache
 def _original(groups: int = 1) -> Original:
-    """Tiles that each group stores 64 rows of, in two parts."""
+    """Tiles of which each group stores 64 rows, in two parts."""
     product = replace(SMALL, m=192 * groups, n=128, tile=(64 * groups, 128, 64), warps=4 * groups)
     return Original(compile_mlir(product.text()))
 
@@ -113,7 +113,7 @@ def _original(groups: int = 1) -> Original:
 @pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
 def test_missing_synchronisation_is_noticed(kind: Kind, groups: int) -> None:
     """Either fence covers the mbarriers of both arrays. The second of two groups waits once more
-    than it needs to, to be behind the first."""
+    than necessary, to stay behind the first."""
     original = _original(groups)
     init = "fence.mbarrier_init.release.cluster;"
     unnoticed = [m for m in original.unnoticed(kind) if m != init]
@@ -130,7 +130,7 @@ def test_wrong_parity_is_noticed() -> None:
 
 
 def test_copies_that_are_not_closed_are_noticed() -> None:
-    """Nothing waits for a copy that is in no group."""
+    """A copy that is not in any group is not waited for."""
     original = _original()
     broken, count = re.subn(r"cp\.async\.bulk\.commit_group;", "", original.ptx)
     assert count

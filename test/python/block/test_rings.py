@@ -22,7 +22,7 @@ TYPES = ("f16", "bf16")
 
 
 def check(product: Product) -> None:
-    """Against the µGraph's meaning in float64; the kernel must be one of warpgroups."""
+    """Compare with the µGraph's meaning in float64; the kernel must use warpgroups."""
     text = product.text()
     ptx = compile_mlir(text).ptx()
     assert "wgmma.mma_async" in ptx
@@ -41,13 +41,13 @@ def test_orders(swapped_a: bool, swapped_b: bool) -> None:
     ("m", "n", "k"), [(129, 136, 200), (127, 120, 184), (65, 72, 64), (64, 200, 328)]
 )
 def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
-    """What lies outside comes as zeros, and is not written."""
+    """Elements outside are read as zeros, and are not written."""
     check(replace(SMALL, m=m, n=n, k=k))
 
 
 @pytest.mark.parametrize("m", [63, 57, 33])
 def test_a_single_tile_may_hang_over_the_end(m: int) -> None:
-    """An instruction has 64 rows, whatever the tensor has."""
+    """An instruction has 64 rows, however many the tensor has."""
     check(Product(m, 128, 192, (64, 64, 64)))
     check(Product(m, 128, 192, (64, 64, 64), epilogue=True, residual=True, out="f32"))
 
@@ -65,8 +65,8 @@ ODD = Product(67, 259, 72, (64, 256, 64), warps=4, stages=2, swapped_b=True)
 
 
 def test_odd_columns() -> None:
-    """Rows of the weights are what must be aligned, not rows of the result, which goes through
-    shared memory where it is large, so that lanes store neighbours."""
+    """Rows of the weights must be aligned, but not rows of the result: large results go through
+    shared memory, so that lanes store neighbouring elements."""
     check(replace(SMALL, m=67, n=131, k=136, swapped_b=True))
     check(ODD)
     ptx = compile_mlir(ODD.text()).ptx()
@@ -77,7 +77,9 @@ def test_odd_columns() -> None:
 def test_a_missing_barrier_before_odd_columns_are_stored_is_noticed() -> None:
     original = Original(compile_mlir(ODD.text()))
     missed = [m for m in original.unnoticed("barrier") if m.startswith("bar.sync")]
-    assert len(missed) <= 1  # of the two around the exchange: the first guards what the ring held
+    assert (
+        len(missed) <= 1
+    )  # of the two around the exchange: the first protects the contents of the ring
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,7 @@ def test_both_types_of_16_bits_have_the_same_instructions(product: Product) -> N
     "product", [SMALL, replace(SMALL, epilogue=True, tile=(128, 64, 64), warps=8)]
 )
 def test_no_barrier_of_the_whole_block_stands_in_a_loop(product: Product) -> None:
-    """The last one stands behind the barriers of the ring that it publishes."""
+    """The last one comes after the barriers of the ring that it publishes."""
     ptx = compile_mlir(product.text()).ptx()
     assert 0 < ptx.rindex("bar.sync \t0;") < ptx.index("mbarrier.try_wait")
 
@@ -154,7 +156,7 @@ def test_products_of_products() -> None:
 
 @pytest.mark.parametrize(("rows", "cols"), [(17, 3), (35, 2), (2, 5)])
 def test_order_of_tiles(rows: int, cols: int) -> None:
-    """More tiles than fit into a group of rows, and a last group that is lower."""
+    """More tiles than fit into a group of rows, and a last group of fewer rows."""
     check(replace(SMALL, m=64 * rows, n=8 * cols, k=16, tile=(64, 8, 16), stages=2, swapped_b=True))
 
 
@@ -177,7 +179,7 @@ def test_other_chips_take_the_other_path() -> None:
     check_mlir(SMALL.text(), chip="sm_80")
 
 
-# ---- what a mistake in the ring would do
+# ---- the effects of mistakes in the ring
 
 
 RING = replace(SMALL, m=128, n=64, k=64 * 16, tile=(128, 64, 64), warps=8, stages=2)
@@ -192,8 +194,8 @@ def _original() -> Original:
 def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     original = _original()
     missed = original.unnoticed(kind)
-    # Of two arrays of mbarriers either fence covers both. The emulator knows what a product reads
-    # only while it is under way, so it does not see that another group may still read what the
+    # Either fence covers both arrays of mbarriers. The emulator knows the reads of a product only
+    # while it is running, so it does not detect that another group may still read memory that the
     # result is about to overwrite; expand-rings.mlir tests that barrier.
     init = "fence.mbarrier_init.release.cluster;"
     reuse = [m for m in missed if m.startswith("bar.sync")]
@@ -217,7 +219,7 @@ def test_wrong_counts_are_noticed(pattern: str, replacement: str) -> None:
 
 
 def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
-    """Start, end and text of the number of arrivals of each mbarrier.init."""
+    """Yield start, end and text of the number of arrivals of each mbarrier.init."""
     pattern = re.compile(r"mbarrier\.init\.shared::cta\.b64 \[[^]]+\], ([^;]+);")
     return [(m.start(1), m.end(1), m[1]) for m in pattern.finditer(ptx)]
 
@@ -259,7 +261,7 @@ def test_wrong_parity_is_noticed() -> None:
         ((128, 256, 64), 8, True),
         ((128, 128, 64), 8, False),
         ((64, 256, 64), 4, True),
-        # 144 sums of a thread: more than an even share has beside others
+        # 144 sums per thread: more than an even share has room for
         ((256, 144, 64), 8, False),
         ((256, 144, 64), 8, True),
         ((256, 208, 32), 8, True),

@@ -21,7 +21,7 @@ SMALL = ShiftedProduct(groups=64, classes=8, columns=64, depth=67)
     "product",
     [
         SMALL,
-        # rows of 2, 4 and 8 classes, which end within the first tile of a row behind them or not
+        # rows of 2, 4 and 8 classes, which end within the first tile of a later row or not
         ShiftedProduct(64, 2, 64, 132, dtype="bf16"),
         ShiftedProduct(64, 4, 128, 130, (64, 128, 64), "warps = 8, stages = 4"),
         ShiftedProduct(70, 8, 72, 121, (64, 32, 64)),
@@ -30,12 +30,12 @@ SMALL = ShiftedProduct(groups=64, classes=8, columns=64, depth=67)
         ShiftedProduct(64, 8, 64, 70),
         ShiftedProduct(64, 8, 64, 131, turned=True),
         ShiftedProduct(40, 4, 80, 194, (32, 64, 64), turned=True),
-        # the next tile is on its way while one is stored
+        # the next tile is being copied while one is stored
         ShiftedProduct(192, 4, 64, 66, schedule="warps = 4, stages = 3, resident = 2"),
     ],
 )  # fmt: skip
 def test_products(product: ShiftedProduct) -> None:
-    """Boxes are copied, and warps that multiply copy nothing from the tensors."""
+    """Tiles are copied as boxes, and warps that multiply copy nothing from the tensors."""
     ptx = compile_mlir(product.text).ptx()
     assert "wgmma.mma_async" in ptx
     assert len(re.findall(r"cp\.async\.bulk\.tensor\.2d\.shared", ptx)) >= 2
@@ -99,7 +99,7 @@ def test_wrong_kernels_are_noticed(pattern: str, replacement: str) -> None:
 
 
 def test_a_loop_that_computes_more_is_not_shifted() -> None:
-    """Other steps than those of the rows would see other elements."""
+    """Steps other than those of the rows would read other elements."""
     text = SMALL.text.replace(
         "block.accumulate sum %p", "%q = block.unary exp %p\n      block.accumulate sum %q"
     )

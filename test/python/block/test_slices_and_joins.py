@@ -78,8 +78,8 @@ kernel.graph @join({", ".join(f"%x{i}: {t}" for i, t in enumerate(types))}) -> {
     ],
 )
 def test_joins_of_joins_are_one_copy(part: Shape, dims: Shape, widths: tuple[Shape, ...]) -> None:
-    """Each join puts others before and after what is joined so far; tiles that end inside of the
-    result write no more than their part."""
+    """Each join puts tensors before and after the previous join; tiles that end inside the result
+    write only their part."""
     shape, lines, given = list(part), [], [tensor(part, "f16")]
     name, count = "%x0", 1
     for dim, (before, after) in zip(dims, widths, strict=True):
@@ -138,7 +138,7 @@ kernel.graph @rows(%x: tensor<20x6xf16>, %w: tensor<6x16xf16>) -> tensor<10x16xf
 
 
 def test_between_launches() -> None:
-    """The halves of a product, swapped, with rounding as their launches have it."""
+    """The halves of a product, swapped, with the rounding of their launches."""
     text = """
 kernel.graph @swap(%x: tensor<20x24xf16>, %w: tensor<24x34xf16>) -> tensor<20x34xf16> {
   %p = kernel.matmul %x, %w : (tensor<20x24xf16>, tensor<24x34xf16>) -> tensor<20x34xf16>

@@ -20,7 +20,7 @@ LIMIT = "0f46000000"  # 8192 in PTX
 
 
 def speculates(attention: Attention) -> bool:
-    """Whether steps look at their sums."""
+    """Return whether steps test their sums."""
     return LIMIT in compile_mlir(attention.text()).ptx()
 
 
@@ -60,7 +60,7 @@ def test_other_attention(attention: Attention) -> None:
 
 
 def test_where_registers_are_few() -> None:
-    """Scores are kept beside their exponentials until the sums are known."""
+    """Scores are kept in addition to their exponentials until the sums are known."""
     assert not speculates(Attention(128, 256, 128, (128, 128), warps=8))
 
 
@@ -72,7 +72,7 @@ def test_where_rows_are_computed_twice() -> None:
 
 
 def right(attention: Attention, limit: str) -> bool:
-    """Whether results are right with another limit of the sums."""
+    """Return whether results are correct with another limit of the sums."""
     artifact = compile_mlir(attention.text())
     manifest, ptx = artifact.manifest, artifact.ptx()
     files = {**artifact.files, manifest.modules[0].ptx: ptx.replace(LIMIT, limit).encode()}
@@ -96,7 +96,7 @@ def test_steps_that_are_done_again() -> None:
 
 
 IN_TURN = Attention(128, 96, tile=(128, 32), warps=8)
-TURNS = 3  # places where a group waits for its turn: the first step, the loop, behind it
+TURNS = 3  # places where a group waits for its turn: the first step, the loop, after it
 
 
 @cache
@@ -107,8 +107,8 @@ def _in_turn() -> Original:
 
 @pytest.mark.parametrize("kind", ["wait", "fence"])
 def test_missing_synchronisation_of_groups_in_turn_is_noticed(kind: Kind) -> None:
-    """A turn only says who comes first: what is left out beside these waits is what loops without
-    turns can do without, too (test_warpgroup_loops.py says why)."""
+    """A turn only determines the order: apart from these waits, only barriers may be left out that
+    loops without turns do not need, either (test_warpgroup_loops.py explains them)."""
     missed = _in_turn().unnoticed(kind)
     missed = [m for m in missed if not m.startswith("fence.mbarrier_init")]
     assert len(missed) <= (2 if kind == "fence" else 2 + TURNS)

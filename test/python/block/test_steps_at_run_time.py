@@ -43,8 +43,8 @@ def total(case: ReadLoop, sums: Array, maxima: Array) -> Array:
     [(name, *(("sm_80", 3), ("sm_90a", 1))[n % 2]) for n, name in enumerate(READ)],
 )
 def test_all_kinds_of_integers(name: str, chip: str, stages: int) -> None:
-    """No, one, an odd number of and all keys, and integers beyond, below zero and at the ends of
-    the type: compared with float64."""
+    """No keys, one, an odd number and all of them, and integers beyond, below zero and at the
+    limits of the type, compared with float64."""
     case = READ[name]
     text = compiled(skip_steps(case.graph()), chip, stages)
     assert "block.scalar" in text
@@ -77,7 +77,7 @@ def attended(a: Attention, q: Array, k: Array, v: Array, position: Array) -> Arr
 
 
 POSITIONS = [(0, 1, 130), (63, 64, 65), (255, 10**6, 2**62), (191, -1, -(2**63))]
-"""The positions of three heads; the result is 0/0 if no key is seen."""
+"""The positions of three heads; the result is 0/0 if no key is attended to."""
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_caches(chip: str, engine: str, keys: int, stages: int) -> None:
 
 @pytest.mark.parametrize(("chip", "engine"), ENGINES)
 def test_deferred_products_and_turns(chip: str, engine: str) -> None:
-    """Two groups of warps, products of the step before, one step and several."""
+    """Two groups of warps, products of the previous step, one step and several."""
     a = replace(CACHE, rows=128, tile=(128, 64), warps=8, engine=engine, stages=3, heads=2)
     text = attention_text(a)
     q, k, v = inputs_of(a)
@@ -141,8 +141,8 @@ def test_the_trip_count_depends_on_the_position(chip: str, engine: str) -> None:
 
 @pytest.mark.parametrize(("chip", "engine"), ENGINES)
 def test_keys_that_nobody_may_see_may_hold_anything(chip: str, engine: str) -> None:
-    """What lies beyond the position in tiles that are left out is not read: no number there gives
-    the result of any other there. (The program itself would make it of them: 0 times NaN.)"""
+    """Keys beyond the position in tiles that are left out are not read: NaN there gives the same
+    result as any number. (The program itself would give NaN: 0 times NaN.)"""
     a = replace(CACHE, engine=engine)
     text = attention_text(a)
     q, k, v = inputs_of(a)
@@ -154,7 +154,7 @@ def test_keys_that_nobody_may_see_may_hold_anything(chip: str, engine: str) -> N
     k[:, 64:], v[:, 64:] = np.nan, np.inf
     got = run(text, chip, q, k, v, position).outputs[0]
     np.testing.assert_array_equal(got[0], want[0])
-    assert np.isnan(got[1:]).all()  # a tile that is seen in part is computed as the program says
+    assert np.isnan(got[1:]).all()  # a tile that is partly visible is computed as in the program
     (meaning,) = evaluate_floats(graph_from_text(a.text()).graph, [q, k, v, position])
     assert np.isnan(meaning).all()
 
@@ -180,7 +180,7 @@ def test_bounds_that_are_off_by_one_are_noticed(chip: str, upper: bool) -> None:
     body = BlockGraph(launch.body.params, ops, launch.body.outputs)
     wrong = compiled(replace(graph, ops=(replace(launch, body=body),)), chip)
     x = scores(case)
-    # the first key that is seen is the last one of a tile, the last one the first of another
+    # the first visible key is the last one of a tile, the last one the first of another
     read = [np.array([[14], [22]]), np.array([[25], [33]])]
     want = expected(case, x, read)
     right = run(compiled(graph, chip), chip, x, *read).outputs

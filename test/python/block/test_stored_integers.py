@@ -9,8 +9,8 @@ KINDS = ("i1", "i8", "i16", "i32", "i64")
 
 
 def counted(kind: str, rows: int, cols: int) -> str:
-    """Twice the position of each column of ``x`` that is at most another's, less 3; truth values
-    for the comparison itself."""
+    """Twice the position of each column of ``x`` that is at most that of another tensor, minus 3;
+    truth values for the comparison itself."""
     x, y = f"tensor<{rows}x{cols}xi64>", f"tensor<{rows}x{cols}x{kind}>"
     tile = "!block.tile<16x32xf32>"
     line = "!block.tile<32xf32>"

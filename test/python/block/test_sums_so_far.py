@@ -1,4 +1,4 @@
-"""Sums, maxima and products so far, as ops of their own and in kernels."""
+"""Running sums, maxima and products, as separate ops and in kernels."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_ops_of_their_own(shape: tuple[int, ...], dim: int, fn: str) -> None:
 )
 @pytest.mark.parametrize(("warps", "m"), [(1, 37), (4, 700), (8, 3)])
 def test_products_of_factors_near_one(m: int, warps: int, fn: str) -> None:
-    """Rows that tiles do not divide: what is beyond their ends takes no part."""
+    """Rows that tiles do not divide: elements beyond their ends have no effect."""
     text = f"""
     kernel.graph @kernel(%x: tensor<3x{m}xf32>) -> tensor<3x{m}xf32> {{
       %y = kernel.launch(%x) grid [r = 2] schedule <warps = {warps}, stages = 1>

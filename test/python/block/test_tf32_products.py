@@ -21,7 +21,8 @@ ALLOWED = 2.0**-8
 
 
 def check(product: Product) -> None:
-    """Against the µGraph's meaning in float64; warpgroups must multiply the tiles as they are."""
+    """Compare with the µGraph's meaning in float64; warpgroups must multiply the tiles
+    unconverted."""
     ptx = compile_mlir(product.text()).ptx()
     assert "k8.f32.tf32.tf32" in ptx
     assert "mma.sync" not in ptx
@@ -58,8 +59,8 @@ def test_what_follows_the_sum() -> None:
     [
         (replace(SMALL, swapped_b=False), "sm_90a"),  # rows of b run along N
         (replace(SMALL, swapped_a=True), "sm_90a"),
-        (replace(SMALL, tile=(64, 64, 36)), "sm_90a"),  # no multiple of an instruction's depth
-        (replace(SMALL, k=97), "sm_90a"),  # rows that are no multiples of 16 bytes
+        (replace(SMALL, tile=(64, 64, 36)), "sm_90a"),  # not a multiple of an instruction's depth
+        (replace(SMALL, k=97), "sm_90a"),  # rows that are not multiples of 16 bytes
         (replace(SMALL, engine="warp"), "sm_90a"),
         (SMALL, "sm_80"),
         (replace(SMALL, k=97), "sm_80"),
@@ -112,7 +113,7 @@ def test_sums_of_f32_are_added_up_in_parts() -> None:
     sum them."""
     product = replace(SMALL, tf32=False, k=32 * 6, tile=(64, 64, 64), engine="warp")
     ptx = compile_mlir(product.text()).ptx()
-    sums = 64 * 64 // (32 * product.warps)  # of a thread
+    sums = 64 * 64 // (32 * product.warps)  # per thread
     products = len(re.findall(r"mma\.sync\S+tf32", ptx))
     assert products == 3 * (64 // 8) * sums // 4
     assert len(re.findall(r"add(?:\.rn)?\.f32", ptx)) >= 64 // 8 * sums

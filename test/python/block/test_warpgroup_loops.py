@@ -19,7 +19,7 @@ SMALL = Attention(64, 192)
 
 
 def check(text: str) -> None:
-    """Against the µGraph's meaning in float64; all products must be those of warpgroups."""
+    """Compare with the µGraph's meaning in float64; all products must be those of warpgroups."""
     ptx = compile_mlir(text).ptx()
     assert "wgmma.mma_async" in ptx
     assert "mma.sync" not in ptx
@@ -76,7 +76,7 @@ def test_other_operands() -> None:
     ("gains", "keys", "step"), [("f32", 256, 128), ("f32", 200, 128), ("f16", 512, 256)]
 )
 def test_single_rows_through_the_ring(gains: str, keys: int, step: int) -> None:
-    """A row of numbers is one box without a swizzle, in a tile of its own."""
+    """A row of numbers is one box without a swizzle, in a separate tile."""
     text = Attention(64, keys, tile=(64, step), gains=gains, stages=3).text()
     assert compile_mlir(text).ptx().count("cp.async.bulk.tensor") >= 4
     check(text)
@@ -95,8 +95,8 @@ def test_single_rows_through_the_ring(gains: str, keys: int, step: int) -> None:
     ],
 )
 def test_maxima_that_move(engine: str, scale: float, tile: tuple[int, int], stages: int) -> None:
-    """Scores that are far apart and close to each other: the number that is used for the maximum
-    moves at some steps, and is below it at the end."""
+    """Scores that are far apart and close to each other: the number that is used as the maximum
+    changes at some steps, and is below it at the end."""
     rows, _ = tile
     attention = replace(SMALL, rows=rows, keys=320, tile=tile, warps=rows // 16, stages=stages)
     text = replace(attention, scale=scale, engine=engine).text()
@@ -146,14 +146,14 @@ def kept_factors(text: str) -> int:
 
 @pytest.mark.parametrize("blocks", [1, 2])
 def test_factor_of_each_tile_of_a_block(blocks: int) -> None:
-    """The next tile's takes its place when all products have read it."""
+    """The factor of the next tile replaces it when all products have read it."""
     hidden = HiddenLoop(m=320, tile=(64, 64), resident=blocks, changed=True)
     assert kept_factors(hidden.text()) == 1
     check(hidden.text())
     check(replace(hidden, m=384, tile=(128, 64), warps=8, gate=True).text())
 
 
-# ---- what a mistake would do
+# ---- the effects of mistakes
 
 LONG = Attention(64, 64 * 5, 64, (64, 64), stages=2)
 
@@ -164,8 +164,8 @@ def _original() -> Original:
 
 
 def test_missing_order_of_a_factor_is_noticed() -> None:
-    """The barrier before a tile's factor takes the place of the last one's, and the fence and the
-    barrier behind the writes."""
+    """The barrier before a tile's factor replaces the previous one, and the fence and the barrier
+    after the writes."""
     loop = HiddenLoop(m=384, tile=(128, 64), warps=8, resident=1, changed=True)
     original = Original(compile_mlir(loop.text()))
     ptx = original.ptx
@@ -182,8 +182,8 @@ def test_missing_order_of_a_factor_is_noticed() -> None:
 def test_missing_synchronisation_is_noticed(kind: Kind) -> None:
     original = _original()
     missed = original.unnoticed(kind)
-    # Of several arrays of mbarriers any fence covers those before it. A barrier before the result
-    # takes over memory of a ring is not seen (test_rings.py says why).
+    # Any fence covers all earlier arrays of mbarriers. A missing barrier before the result reuses
+    # the memory of a ring is not detected (test_rings.py explains why).
     init = "fence.mbarrier_init.release.cluster;"
     missed = [m for m in missed if m != init and not m.startswith("bar.sync")]
     # The slot of q is free from the start, and one wait for a slot of v only keeps the assembler
@@ -212,7 +212,7 @@ def test_wrong_parity_is_noticed() -> None:
     ],
 )
 def test_wrong_counts_are_noticed(pattern: str, replacement: str, needed: int) -> None:
-    """Each one by itself: of the rings of q, of k and of v. Nothing waits for the last release."""
+    """Each one separately: of the rings of q, k and v. Nothing waits for the last release."""
     original = _original()
     ptx = original.ptx
     found = list(re.finditer(pattern, ptx))

@@ -27,7 +27,7 @@ def test_candidates(program: KernelGraph) -> None:
 
 
 def test_two_loops_over_one_axis() -> None:
-    """The second one is not the best for so few rows; it must be right all the same."""
+    """The second one is not the best for so few rows, but must be correct, too."""
     program = centred_sums(3, 350)
     plain = decompose(program)
     definitions = {r: op for op in plain.ops for r in op.results}

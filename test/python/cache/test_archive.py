@@ -1,4 +1,4 @@
-"""The cache as one file: there and back, and archives that are not what they say."""
+"""The cache as one file: export and import, and invalid archives."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_damaged_entries_are_not_exported(store: Store, tmp_path: Path) -> None:
 
 
 def test_the_archive_of_an_empty_cache(tmp_path: Path) -> None:
-    """What can be written can be read."""
+    """Everything that can be written can be read."""
     store = Store(tmp_path / "cache", LIMIT)
     assert export_archive(store, tmp_path / "a") == (0, 0)
     found = import_archive(store, tmp_path / "a")

@@ -1,4 +1,4 @@
-"""Dataclasses as plain data: there and back, and data that does not fit."""
+"""Dataclasses as plain data: conversion in both directions, and data that does not fit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The store: whole entries or none, shared by processes, bounded, and no error where it cannot be
-read or written."""
+"""The store: complete entries or none, shared by processes, bounded, and without errors if it
+cannot be read or written."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_payload_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyP
         unpacked(content)
 
 
-# ---- what cannot be written or read
+# ---- entries that cannot be written or read
 
 
 def test_a_folder_that_is_a_file_is_no_error(
@@ -235,7 +235,7 @@ def test_files_that_nobody_finishes_are_removed(store: Store) -> None:
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (0, 0))
-    keep(Store(store.folder, LIMIT), 2)  # looks through the folder once
+    keep(Store(store.folder, LIMIT), 2)  # reads the folder once
     assert not old.exists()
     assert new.exists()
 
@@ -257,7 +257,7 @@ def test_bad_sizes(
     with pytest.raises(BadSizeError, match=f"got '{text}'"):
         parse_size(text)
     monkeypatch.setenv("MIRAGE_CACHE_SIZE", text)
-    assert shared_store().folder is None  # a program runs all the same
+    assert shared_store().folder is None  # a program runs anyway
     assert "nothing is kept" in caplog.text or caplog.text == ""
 
 

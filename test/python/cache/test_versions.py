@@ -1,4 +1,4 @@
-"""Entries rest on all files that have a say: a changed one is another version."""
+"""Entries depend on all relevant files: a changed file means another version."""
 
 from __future__ import annotations
 

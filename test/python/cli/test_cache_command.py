@@ -1,4 +1,4 @@
-"""`mirage cache`: what is there, there and back as one file, and bad input."""
+"""`mirage cache`: its contents, export and import as one file, and bad input."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_an_empty_cache(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> N
 def test_there_and_back(filled: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     archive = tmp_path / "kept.mirage-cache"
     code, data = run_json(capsys, "cache", "export", archive)
-    assert (code, data["entries"]) == (0, len(KINDS) + 1)  # but for the damaged one
+    assert (code, data["entries"]) == (0, len(KINDS) + 1)  # except for the damaged one
     code, data = run_json(capsys, "cache", "clear")
     assert (code, data["entries"]) == (0, len(KINDS) + 2)
     assert not list(filled.entries())

@@ -1,4 +1,4 @@
-"""The demo's checks tell right from wrong."""
+"""The demo's checks distinguish correct programs from wrong ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_interpreted_programs() -> None:
 
 
 def ignores_gain() -> KernelGraph:
-    """A program that takes a gain and does nothing with it."""
+    """A program that takes a gain but does not use it."""
     graph = new_kernel_graph("ignores_gain")
     x = graph.new_input((4, 64), DType.F16)
     gain = graph.new_input((64,), DType.F16)

@@ -1,5 +1,5 @@
 """``mirage optimize`` that is ended: by Ctrl-C with a result, by SIGTERM with all its workers; and
-a folder that cannot be written, which is found out first."""
+a folder that cannot be written, which is detected first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_there(process: int) -> bool:
 
 
 def is_working(process: int) -> bool:
-    """Whether a process has used a fifth of a second of a processor."""
+    """Return whether a process has used a fifth of a second of processor time."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -65,8 +65,8 @@ def is_working(process: int) -> bool:
 )
 def test_signals(number: signal.Signals, code: int, kept: bool, tmp_path: Path) -> None:
     target, file = tmp_path / "out.mirage", tmp_path / "program.mlir"
-    # As text: the import of PyTorch takes longer than all else. Kernels of a small layer, which are
-    # kept, are made soon.
+    # As text, because the import of PyTorch takes longer than everything else. The kernels of a
+    # small layer, which are kept, are compiled soon.
     small = llama_layer("layer", 2, Layer(64, 4, 2, 16, 128, cached=48))
     layer = small if kept else get("llama3_8b_layer_bs1")
     file.write_text(graph_to_text(layer.graph()))
@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_written_is_found_out_first(
     folder: str, program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """Also where the user may do anything."""
+    """Also for a user with all permissions."""
     (tmp_path / "file").write_text("")
     monkeypatch.setattr("mirage.cli.commands.optimize.optimize_shown", None)  # never called
     code = main(["optimize", program, "-o", str(tmp_path / folder)])

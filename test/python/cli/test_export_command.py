@@ -1,4 +1,4 @@
-"""``mirage export`` from the command line, and what it says where it cannot."""
+"""``mirage export`` from the command line, and its messages if it fails."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""A help text stands in one place: an option that two commands or two dataclasses have takes it
-over."""
+"""A help text is written in one place: an option of two commands or two dataclasses copies it."""
 
 from __future__ import annotations
 

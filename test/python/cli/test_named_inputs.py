@@ -1,5 +1,5 @@
-"""Example inputs by the names of parameters, of `mirage optimize` and its like: some that cannot be
-given by position, and some with a parameter between them that keeps its default."""
+"""Example inputs by the names of parameters, for `mirage optimize` and similar commands: some that
+cannot be given by position, and some with a parameter between them that keeps its default."""
 
 from __future__ import annotations
 

@@ -107,13 +107,13 @@ def test_search_output_for_people(capsys: pytest.CaptureFixture[str], program: P
     assert "kernel 1 of 1" in out
     assert "memory [MiB]" in out
     assert "stopped because" in out
-    assert "kernels solved" not in out  # what is under way is for terminals
+    assert "kernels solved" not in out  # progress is shown only on terminals
 
 
 def test_objects_of_a_file_have_folders_of_their_own(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without ``-o`` each is called as the object is, whatever the file is."""
+    """Without ``-o`` each is named like the object, whatever the name of the file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "nets.py").write_text(
         "import torch\nnet1, net2 = torch.nn.Tanh(), torch.nn.ReLU()\n"

@@ -10,7 +10,7 @@ from rich.console import Console
 
 
 def progress_on(*, terminal: bool, as_json: bool = False) -> str:
-    """What is written while two things happen."""
+    """The output while two tasks run."""
     output = Output(as_json=as_json)
     written = io.StringIO()
     output._console = Console(file=written, force_terminal=terminal, width=80)

@@ -1,4 +1,5 @@
-"""`mirage run --emulate` and `mirage optimize` on programs whose results are no kernel's."""
+"""`mirage run --emulate` and `mirage optimize` on programs whose results are not computed by
+kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mirage run` on inputs of the user's, with outputs in files."""
+"""`mirage run` on the user's inputs, with outputs in files."""
 
 from __future__ import annotations
 

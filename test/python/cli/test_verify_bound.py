@@ -1,4 +1,4 @@
-"""``mirage verify`` compares what programs hold, and results by their keys."""
+"""``mirage verify`` compares the tensors that programs hold, and results by their keys."""
 
 from __future__ import annotations
 

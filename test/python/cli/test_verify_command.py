@@ -1,4 +1,4 @@
-"""``mirage verify``: its five exit codes, the witness, and what is wrong with bad input."""
+"""``mirage verify``: its five exit codes, the witness, and messages on bad input."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_refuted_is_1_and_the_witness_can_be_run_again(
 
 
 def test_unknown_is_3(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    """gelu(x) - gelu(-x) = x holds, but nothing here knows it."""
+    """gelu(x) - gelu(-x) = x holds, but the verifier does not know it."""
     code, data = run_json(capsys, "as_it_is.mlir", "both_halves.mlir")
     assert any("identity" in want for want in data["needed"])
     assert "this would be needed" in run(capsys, "as_it_is.mlir", "both_halves.mlir")[1]

@@ -96,7 +96,7 @@ def test_reshapes_share_memory() -> None:
 
 
 def test_dimensions_of_one_element_have_steps_that_tensor_maps_take() -> None:
-    """Nothing steps along them, but the driver asks for multiples of 16 bytes."""
+    """No access steps along them, but the driver requires multiples of 16 bytes."""
     ptx = BINARY.replace(".param .u64 b)", ".param .u64 b, .param .align 64 .b8 c[128])")
     part = "tensor<1x4x1x8xf32, #kernel.strides<[1, 24, 8, 1], align = 16>>"
     text = (

@@ -49,7 +49,7 @@ def test_damaged_entries_count_as_absent(caplog: pytest.LogCaptureFixture) -> No
     ],
 )
 def test_files_have_the_hashes_of_the_manifest(change: object) -> None:
-    """Whatever the entry's own hash says."""
+    """Even if the entry's own hash is valid."""
     key = kept_artifacts.cache_key("ir", "sm_80", {})
     data = kept_artifacts.to_bytes(small_artifact())
     changed = change(data)  # type: ignore[operator]

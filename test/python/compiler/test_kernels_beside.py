@@ -1,5 +1,5 @@
-"""Kernels that work while those before them run: where they may, and that wrong plans are
-noticed."""
+"""Kernels that run in parallel with earlier ones: where this is allowed, and detection of wrong
+plans."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 
 
 def copies() -> KernelGraph:
-    """x is copied three times and y twice, in turns: the kernels that copy y are apart from those
-    before them."""
+    """x is copied three times and y twice, in turns: the kernels that copy y are independent of
+    those before them."""
     x, y = Value(TensorType((33, 67), DType.F16), "x"), Value(TensorType((16, 40), DType.F16), "y")
     a, b, d = (Value(aligned_type(x.type), name) for name in "abd")
     c, e = (Value(aligned_type(y.type), name) for name in "ce")
@@ -58,7 +58,8 @@ def with_buffer(manifest: Manifest, number: int, offset: int) -> Manifest:
 
 
 def test_what_others_may_write_when_a_kernel_starts(artifact: Artifact) -> None:
-    """The first kernel follows unknown ones. What has ended before the kernel before is there."""
+    """The first kernel follows unknown ones. Results of kernels that ended before the previous one
+    are available."""
     manifest = artifact.manifest
     found = [written_meanwhile(manifest, kernel.entry) for kernel in manifest.kernels]
     assert [k.beside for k in manifest.kernels] == [0, 0, 1, 0, 1]
@@ -68,7 +69,7 @@ def test_what_others_may_write_when_a_kernel_starts(artifact: Artifact) -> None:
 def test_what_others_may_write_behind_a_kernel_that_lets_the_next_one_start_first(
     artifact: Artifact,
 ) -> None:
-    """The last kernel reads what the third one writes, which has not ended while the fourth one
+    """The last kernel reads the result of the third one, which has not ended while the fourth one
     still waits for it."""
     manifest = with_kernel(with_kernel(artifact.manifest, 2, beside=0), 4, beside=0)
     last, before = (manifest.kernels[number].entry for number in (4, 3))
@@ -77,8 +78,8 @@ def test_what_others_may_write_behind_a_kernel_that_lets_the_next_one_start_firs
 
 
 def results(artifact: Artifact, manifest: Manifest, *, early: bool) -> tuple[bool, ...]:
-    """Say which results are right, with the workspace as it is planned. With ``early``, kernels
-    that work beside others run before these."""
+    """Return which results are correct, with the planned workspace. With ``early``, kernels that
+    may run in parallel with others run before them."""
 
     def placed(kernel: KernelLaunch) -> KernelLaunch:
         arguments = tuple(
@@ -111,8 +112,8 @@ def test_kernels_that_are_apart_run_in_any_order(artifact: Artifact) -> None:
 
 
 def test_the_workspace_keeps_apart_what_kernels_touch_at_once(artifact: Artifact) -> None:
-    """The first copy of x is not needed any more where y is first copied: a plan for kernels that
-    run one after the other puts them in one place."""
+    """The first copy of x is no longer needed when y is first copied: a plan for kernels that run
+    one after the other puts both in one place."""
     m = artifact.manifest
     again = with_buffer(m, 2, m.workspace[0].offset)
     assert results(artifact, again, early=False) == (True, True)
@@ -163,8 +164,8 @@ def too_early(ptx: str) -> str:
 def test_later_kernels_rely_on_all_before_each(
     artifact: Artifact, damage: Callable[[str], str], fails: tuple[int, ...]
 ) -> None:
-    """Each kernel waits before it ends, and unless it works beside others, before it lets the next
-    one start."""
+    """Each kernel waits before it ends, and, unless it runs in parallel with others, before it lets
+    the next one start."""
     files = dict(artifact.files)
     (module,) = artifact.manifest.modules
     files[module.ptx] = damage(files[module.ptx].decode()).encode()

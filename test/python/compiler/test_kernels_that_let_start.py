@@ -1,5 +1,5 @@
-"""Kernels that let the next one start before they wait themselves: what the emulator makes of them,
-and that a next one that relies on more is noticed."""
+"""Kernels that let the next one start before they wait themselves: how the emulator runs them, and
+that a next kernel that relies on more is detected."""
 
 from __future__ import annotations
 

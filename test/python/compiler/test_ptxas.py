@@ -1,4 +1,4 @@
-"""The assembler's remarks, and cubins beside PTX."""
+"""The assembler's remarks, and cubins in addition to PTX."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
     changed = ask_for_registers(ptx, (spilling, fine)) or ""
     assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 136", 1)
     assert ask_for_registers(ptx, (fine,)) is None
-    # Blocks that share a multiprocessor are no more than a wish; one alone is none.
+    # Several blocks per multiprocessor are only a request; a single block is none.
     for blocks, left in ((3, ""), (1, "\n.minnctapersm 1")):
         given = ptx.replace(".maxntid 128, 1, 1", f".maxntid 128, 1, 1\n.minnctapersm {blocks}", 1)
         want = ptx.replace(".maxntid 128, 1, 1", f".maxntid 128, 1, 1\n.maxnreg 136{left}", 1)
         assert ask_for_registers(given, (spilling,)) == want
-    # Nothing more can be had: 512 threads share 65536 registers; no thread has more than 255.
+    # The limits: 512 threads share 65536 registers, and no thread has more than 255.
     full = EntryUsage("one", 128, 0, 4, 4, 8)
     assert ask_for_registers(PTX.format(threads=512), (full,)) is None
     assert ask_for_registers(ptx, (EntryUsage("one", 255, 0, 4, 4, 8),)) is None
@@ -92,7 +92,7 @@ def test_spills_for_occupancy_ask_for_registers() -> None:
 
 
 def test_kernels_that_fill_all_registers_ask_for_fewer() -> None:
-    """ptxas moves loads ahead until no register is left, and then spills one pair of them."""
+    """ptxas hoists loads until no register is left, and then spills a pair of them."""
     ptx = PTX.format(threads=128)
     changed = ask_for_registers(ptx, (EntryUsage("one", 255, 0, 8, 8, 8),), ptxas.WHOLE_UNITS)
     assert changed == ptx.replace(".maxntid 128, 1, 1", ".maxntid 128, 1, 1\n.maxnreg 248", 1)
@@ -136,7 +136,7 @@ def test_assemble() -> None:
 
 @pytest.fixture
 def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Has an assembler in place of ptxas that writes to ``$out`` as it is told."""
+    """Install an assembler in place of ptxas that writes given contents to ``$out``."""
     sections = (0, 64, 0, 64, 0, 0, 64, 1, 0)  # one, listed at byte 64, and no segments
     header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF", 2, 190, 1, 0, *sections)
     (tmp_path / "code").write_bytes(header + bytes(64))

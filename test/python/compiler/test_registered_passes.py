@@ -1,4 +1,4 @@
-"""Every pass that is registered has a lit test, and one that shows what it refuses where it can."""
+"""Every registered pass has a lit test, and one for the IR that it refuses, if there is any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def registered() -> list[str]:
 
 
 def run_lines() -> dict[Path, str]:
-    """The commands of each lit test."""
+    """Yield the commands of each lit test."""
     files = [p for p in (ROOT / "test").rglob("*.mlir") if "Inputs" not in p.parts]
     return {
         p: "\n".join(line for line in p.read_text().splitlines() if "RUN:" in line) for p in files
@@ -37,7 +37,7 @@ def with_preconditions() -> list[str]:
 
 
 NAMED = run_lines()
-# What these need is what other passes leave behind; all other IR is none of their concern.
+# These need the results of other passes; they ignore all other IR.
 ACCEPT_ALL = {"mirage-kernels-to-launches", "mirage-set-tensor-maps"}
 
 

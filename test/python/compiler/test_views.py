@@ -1,4 +1,4 @@
-"""Slices that kernels load and joins of what they store: compiled to addresses, and executed."""
+"""Slices that kernels load and joins of their results: compiled to addresses, and executed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_nothing_is_copied(name: str, chip: str) -> None:
 
 
 def test_warpgroups_read_parts_by_tensor_maps() -> None:
-    """Boxes of a part of a tensor: its own steps, its own end."""
+    """Boxes of a part of a tensor, with its strides and its end."""
     x, w = drawn((256, 320), (256, 512))
     module = Module(lambda x, w: x[:, 64:] @ w[:, 128:384])
     found = mi.from_torch(module, x, w).superoptimize(chip="sm_90a", jobs=1)
@@ -91,7 +91,7 @@ def test_warpgroups_read_parts_by_tensor_maps() -> None:
 
 
 def test_one_element_of_a_tensor_op_by_op() -> None:
-    """What is left of a dimension has no strides, but begins elsewhere."""
+    """The rest of a dimension has no strides, but begins elsewhere."""
 
     def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return x * y[11].abs()

@@ -43,14 +43,15 @@ def test_the_checker_sees_overlaps() -> None:
 
 
 def used(buffers: list[Lifetime]) -> float:
-    """Bytes of the plan, relative to the bound."""
+    """Return the bytes of the plan, relative to the bound."""
     offsets = plan(buffers)
     assert check(buffers, offsets) == []
     return peak(buffers, offsets) / max(lower_bound(buffers), 1)
 
 
 def op_by_op(graph: KernelGraph) -> list[Lifetime]:
-    """The intermediates of a program each op of which is a kernel; views are their operands."""
+    """Return the intermediates of a program in which each op is a kernel; views count as their
+    operands."""
     names: dict[Value, Value] = {}
     touched: dict[Value, list[int]] = {}
     for number, op in enumerate(graph.ops):

@@ -1,4 +1,5 @@
-"""Attention to parts of the keys as it was measured on an H200, cold, in tiles set by hand."""
+"""Attention to parts of the keys, compared with measurements on an H200, cold, with tiles set by
+hand."""
 
 from __future__ import annotations
 
@@ -76,8 +77,9 @@ RUNS = (
 
 
 def test_one_group_of_warps_works_beside_its_own_products() -> None:
-    """A group that is alone on its multiprocessor was predicted to take up to 1.39 times as long as
-    it does; two groups in few steps 0.7 times, as nothing is beside the stores of their sums."""
+    """A group that is alone on its multiprocessor used to be predicted up to 1.39 times too slow,
+    and two groups in few steps at 0.7 of their time, since nothing overlaps the stores of their
+    sums."""
     for run in RUNS:
         assert 0.85 < run.predicted / run.measured < 1.19
     errors = [abs(np.log(run.predicted / run.measured)) for run in RUNS]

@@ -1,6 +1,6 @@
 """CONTRIBUTING's recipe for a chip, followed on a copy of the tree: the table is compiled there,
-and Python finds the chip's card, whose kernels are searched for. (What the code generator does with
-a chip, it does by the abilities of its row.)"""
+and Python finds the chip's card, whose kernels are searched for. (The code generator depends only
+on the abilities in the chip's row.)"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ print("found")
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the recipe touches, with the recipe followed and the table compiled."""
+    """Make a copy of the files that the recipe changes, follow the recipe and compile the table."""
     import mirage._target as compiled  # says where the build is
 
     there = Path(str(compiled.__file__))
@@ -67,7 +67,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=entry["directory"], capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    # The first folder of the package has what was compiled, and hands on the others.
+    # The first folder of the package has the compiled modules, and adds the others.
     for module in ("__init__.py", "lazy_names.py"):
         shutil.copy(ROOT / "python/mirage" / module, tree / "mirage")
     return tree
@@ -95,7 +95,7 @@ def test_the_new_chip_is_found_and_searched_for(scratch: Path) -> None:
 
 
 def test_its_numbers_are_compared(scratch: Path) -> None:
-    """The tests of the table hold with all steps, and fail without those of the test's file."""
+    """The tests of the table pass with all steps, and fail without those in the test's file."""
     table = ("-m", "pytest", "-qx", "-p", "no:cacheprovider", "-k", "guide or sheets", TEST)
     done = run(scratch, *table)
     assert done.returncode == 0, done.stdout + done.stderr

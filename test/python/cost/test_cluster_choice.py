@@ -50,8 +50,8 @@ def test_rows_in_two_lines_are_asked_for_less_often() -> None:
 def test_aligned_rows_are_not(
     m: int, n: int, tile: tuple[int, int, int], stages: int, resident: int
 ) -> None:
-    """There L2 is not the limit, and what blocks wait for each other comes on top: 29.9 -> 32.0 µs
-    for 512 rows, 102.8 -> 104.0 for 2048, 12.0 -> 13.5 for 64."""
+    """There L2 is not the limit, and the time for which blocks wait for each other is added: 29.9
+    -> 32.0 µs for 512 rows, 102.8 -> 104.0 for 2048, 12.0 -> 13.5 for 64."""
     warps = 4 if tile[0] * tile[1] < 128 * 128 else 8
     launch = product_kernel(m, n, 4096, tile, stages, warps, resident=resident)
     assert with_clusters(launch, H200) is launch
@@ -93,7 +93,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_as_the_code_generator(text: str) -> None:
-    """The tiles that it cuts: their boxes have fewer rows."""
+    """The tiles that the cluster cuts: their boxes have fewer rows."""
     (launch,) = launches(graph_from_text(text).graph.ops)
     (kernel,) = compile_mlir(text).manifest.kernels
     loads = [x for loop in loops(launch) for x in loop.body if isinstance(x, Load)]

@@ -1,4 +1,4 @@
-"""Contiguous elements of tiles in device memory, and what a block writes to sectors in pieces."""
+"""Contiguous elements of tiles in device memory, and sectors that a block writes in pieces."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_a_block_in_one_piece_is_copied_only_to_an_output() -> None:
 
 
 def test_blocks_that_kernels_read_are_addresses() -> None:
-    """Columns, every second element, and what is cut from them again, in other shapes."""
+    """Columns, every second element, and slices of these, in other shapes."""
     b, x = Builder(), half(8, 64)
     columns = b.slice(x, (0, 3), (8, 8))
     inner = b.reshape(b.slice(columns, (2, 1), (4, 6)), (2, 2, 6))
@@ -89,7 +89,7 @@ def test_bytes_decide_where_there_are_many(rows: int) -> None:
     ("dtype", "rate"), [(DType.F16, OWN_TILES * H200.mma_half), (DType.F32, H200.mma_f32)]
 )
 def test_a_product_takes_as_long_as_its_flops(dtype: DType, rate: float) -> None:
-    """A small one as long as any kernel does."""
+    """A small copy takes as long as any kernel."""
     b = Builder()
     for n in (16, 4096):
         x, y = (Value(TensorType((n, n), dtype)) for _ in range(2))
@@ -113,7 +113,7 @@ def test_every_row_of_a_batch_reads_the_factor_again(columns: int, measured: flo
 
 
 def test_elements_that_are_far_apart_take_longer() -> None:
-    """Measured on an H200: a factor that is turned, and keys whose heads are repeated."""
+    """Measured on an H200: a factor that is transposed, and keys whose heads are repeated."""
     b = Builder()
     w, x = (Value(TensorType(s, DType.BF16)) for s in ((128256, 4096), (32, 4096, 32, 128)))
     b.transpose(w, (1, 0))
@@ -140,8 +140,8 @@ def test_the_prediction_of_a_program_counts_them() -> None:
 
 
 def test_views_of_inputs_are_no_more_in_a_cache_than_these() -> None:
-    """The views are the whole in another shape, parts of it, and parts of a tensor that a kernel
-    has written."""
+    """The views are the whole tensor in another shape, parts of it, and parts of a tensor that a
+    kernel has written."""
     b, x = Builder(), half(512, 1024)
     view = b.slice(b.reshape(x, (512, 2, 512)), (0, 1, 0), (512, 1, 512))
     for value, read in (
@@ -195,7 +195,7 @@ def test_what_kernels_compute_for_a_join_in_a_join_is_written_in_place() -> None
     ("cut", "copied"),
     [
         (((0, 4, 0), (8, 4, 16)), False),
-        (((0, 0, 8), (8, 8, 8)), True),  # parts of what makes up a row
+        (((0, 0, 8), (8, 8, 8)), True),  # parts of a row
     ],
 )
 def test_a_table_is_a_part_of_a_tensor_if_its_rows_are_dense(

@@ -1,4 +1,4 @@
-"""What nothing is beside at the ends of blocks, and kernels that follow others."""
+"""Times at the ends of blocks that nothing overlaps, and kernels that follow others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def time(features: KernelFeatures) -> float:
 
 
 def test_blocks_that_start_together_store_together() -> None:
-    """A MB of sums: 0.3 µs behind all that was loaded, and as much in one wave of few blocks."""
+    """A MB of sums: 0.3 µs after all loads, and the same in one wave of few blocks."""
     for blocks in (32.0, 128.0):
         stored = time(product(blocks, dram_write=1e6)) - time(product(blocks))
         assert stored == pytest.approx(1e6 / (STORED * H200.l2_bytes), rel=0.1)
@@ -39,7 +39,8 @@ def test_blocks_of_many_waves_store_beside_loads() -> None:
 
 
 def test_an_sm_loads_nothing_between_blocks_that_are_alone() -> None:
-    """One block of an SM at a time, in three waves: twice the gap more than the bytes take."""
+    """One block per SM at a time, in three waves: twice the gap, in addition to the time of the
+    bytes."""
     alone = {"steps": 1.0, "stages": 1.0, "mma_step": 0.0, "mma_once": 2e5, "shared_once": 150e3}
     one, three = (time(product(n * H200.sms, **alone)) for n in (1.0, 3.0))
     assert three - 3.0 * one > 2.0 * GAP * H200.latency - 3.0 * (H200.launch + 2 * H200.latency)
@@ -55,7 +56,7 @@ def test_blocks_of_different_lengths_leave_no_gap() -> None:
 
 
 def test_warps_that_multiply_have_no_other_work_behind_their_loads() -> None:
-    """Twice as many multiplications in each of eight steps: an eighth of them is behind the loads
+    """Twice as many multiplications in each of eight steps: an eighth of them comes after the loads
     of the last step, and no further share of all."""
     lean, rich = (product(H200.sms, mma_step=flop) for flop in (2e5, 4e5))
     more = 2e5 / H200.mma_half
@@ -63,7 +64,8 @@ def test_warps_that_multiply_have_no_other_work_behind_their_loads() -> None:
 
 
 def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
-    """But for what it asks L2 for: scores that the kernel before has stored, beside a mask."""
+    """Except for data that it requests from L2: scores that the previous kernel has stored, next to
+    a mask."""
     early, first = H200.combine - H200.launch, FIRST_LOAD * H200.latency
     assert after_another(H200) == pytest.approx(early - first)
     assert after_another(H200, memory=False) == pytest.approx(early - (1.0 - HOT) * first)
@@ -83,7 +85,8 @@ def test_a_kernel_that_starts_early_is_ready_when_its_turn_comes() -> None:
 
 
 def test_what_is_in_l2_arrives_before_it_is_computed_with() -> None:
-    """Parts of sums that a kernel has just stored: twice as many take as much longer as L2 does."""
+    """Partial sums that a kernel has just stored: the additional time for twice as many is that of
+    L2."""
     hot = KernelFeatures(blocks=256.0, warps=2.0, stages=1.0, load_once=8192.0, alu_once=1e3)
     twice = replace(hot, load_once=16384.0)
     longer = estimate(twice, H200)["l2"] - estimate(hot, H200)["l2"]
@@ -91,7 +94,7 @@ def test_what_is_in_l2_arrives_before_it_is_computed_with() -> None:
 
 
 def test_a_loop_over_what_is_in_l2_waits_for_its_first_step() -> None:
-    """Then it adds what has come while the rest comes."""
+    """Then it adds the data that has arrived while the rest arrives."""
     whole = KernelFeatures(blocks=256.0, warps=2.0, stages=1.0, load_once=65536.0, alu_once=1e3)
     looped = replace(whole, load_once=0.0, load_step=16384.0, steps=4.0, stages=4.0)
     assert estimate(looped, H200)["chain"] < estimate(whole, H200)["chain"] - 0.5

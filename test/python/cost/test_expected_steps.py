@@ -18,7 +18,7 @@ def features(graph: KernelGraph) -> tuple[float, float]:
 
 
 def test_half_of_the_buffer_is_expected() -> None:
-    """Of 32 steps 16 on average, and a half for the tile that is cut."""
+    """16 of 32 steps on average, and half a step for the tile that is cut."""
     for case in (ReadLoop(keys=256), ReadLoop(after, keys=256)):
         whole = case.graph()
         assert features(whole) == (32.0, 1.0)
@@ -27,8 +27,8 @@ def test_half_of_the_buffer_is_expected() -> None:
 
 
 def test_one_of_many_lengths_is_nearly_the_longest() -> None:
-    """Of one length nothing more is known than its average, of two the longer one is expected at
-    two thirds of the range, of many at its end."""
+    """For one length the average is expected; the longer of two is expected at two thirds of the
+    range, the longest of many at its end."""
     steps = {}
     for batch in (1, 2, 64):
         case = ReadLoop(keys=256, batch=batch)
@@ -52,8 +52,8 @@ def test_a_window_between_any_two_integers() -> None:
 
 
 def test_parts_of_a_split_are_uneven() -> None:
-    """The first part of the keys is busy for most lengths, the last one hardly ever: what counts
-    for the time of a wave is the first one, as if it took nearly all of its steps."""
+    """The first part of the keys is busy for most lengths, the last one hardly ever: the time of a
+    wave is that of the first one, as if it took nearly all of its steps."""
     case = replace(ReadLoop(keys=256), split=4)
     steps, uneven = features(skip_steps(case.graph()))
     assert 3.5 < steps < 5.0

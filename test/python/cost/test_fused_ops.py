@@ -1,4 +1,5 @@
-"""What a program takes without a search: each op a kernel, or groups of ops between products."""
+"""The time of a program without a search: each op is a kernel, or groups of ops between products
+are."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def test_products_are_kernels_of_their_own() -> None:
     after = b.unary(UnaryFn.SIN, product)
     both = b.binary(BinaryFn.ADD, after, b.unary(UnaryFn.SIN, before))
     found = fused(graph("product", (x, w), b, both), H200)
-    assert found.launches == 3  # what comes before with its sine, the product, what comes after
+    # the ops before the product with their sine, the product, the ops after it
+    assert found.launches == 3
     assert op_by_op(graph("product", (x, w), b, both), H200).launches == 5
 
 

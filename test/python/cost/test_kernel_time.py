@@ -1,4 +1,4 @@
-"""The cost model: what must hold whatever the parameters, and a few absolute anchors."""
+"""The cost model: properties that hold for any parameters, and a few absolute anchors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_empty_kernel_costs_its_launch() -> None:
 
 
 def test_what_is_only_written_waits_for_nothing() -> None:
-    """A mask of positions, rows of an embedding's neighbours: nothing has to be in flight."""
+    """A mask of positions, neighbouring rows of an embedding: no loads need to be in flight."""
     f = KernelFeatures(blocks=1024.0, warps=4.0, stages=1.0, dram_write=1e8)
     assert float(estimate(f, H200)["dram"]) == pytest.approx(1e8 / H200.dram_bytes)
 
@@ -190,8 +190,8 @@ def test_rows_that_two_lines_hold_are_read_twice(
 
 
 def test_what_follows_a_loop_of_products_is_not_hidden() -> None:
-    """Groups that take turns compute beside each other's products in the loop; behind it there are
-    none. A gelu of 4096 x 4096 behind its product took 25 µs."""
+    """Groups that take turns compute in parallel with each other's products in the loop; after it
+    there are none. A gelu of 4096 x 4096 after its product took 25 µs."""
     launch = product_kernel(4096, 4096, 1024, (256, 128, 64), 4, 8)
     f = features_of(launch)
     before = float(estimate(f, H200)["time"])
@@ -207,7 +207,7 @@ def test_what_follows_a_loop_of_products_is_not_hidden() -> None:
 
 
 def test_rows_at_odd_elements_cost_the_threads_that_copy_them() -> None:
-    """Element by element, and no step ahead: further stages are of no use."""
+    """Element by element, and not ahead of time: further stages do not help."""
 
     def time(stages: float, odd: float) -> float:
         f = KernelFeatures(
@@ -239,8 +239,8 @@ def test_threads_wait_for_more_odd_elements_than_they_ask_for_at_once() -> None:
 
 
 def test_blocks_of_an_sm_share_its_units() -> None:
-    """Two blocks of one wave work at the same time; one of few warps that multiplies nothing has
-    half of the lanes."""
+    """Two blocks of one wave work at the same time; a block of few warps without products uses half
+    of the lanes."""
 
     def chain(blocks: float, warps: float, mma: float) -> float:
         f = KernelFeatures(blocks=blocks, warps=warps, stages=1.0, load_once=1e4, alu_once=2e5)
@@ -268,8 +268,8 @@ def test_few_warps_with_many_elements_leave_lanes_idle() -> None:
 
 
 def test_products_behind_a_loop_wait_for_factors_that_are_copied_there() -> None:
-    """LoRA with 16 rows, 64 columns of a block and 4 warps: 3.98 µs with the last factor copied
-    behind the loop, and 3.25 before it, on an H100."""
+    """LoRA with 16 rows, 64 columns per block and 4 warps: 3.98 µs if the last factor is copied
+    after the loop, and 3.25 before it, on an H100."""
 
     def graph(behind: bool) -> Launch:
         shapes = {"x": (16, 256), "w": (256, 64), "a": (256, 16), "b": (16, 64)}
@@ -305,8 +305,8 @@ def test_products_behind_a_loop_wait_for_factors_that_are_copied_there() -> None
 
 
 def test_warps_that_share_no_contraction_multiply_all_of_it() -> None:
-    """One fragment of a result is one warp's work, whatever others there are; and f32 factors take
-    half as much of K at a time, in three products."""
+    """One fragment of a result is the work of one warp, no matter how many there are; and f32
+    factors use half as much of K at a time, in three products."""
 
     def clocks(warps: float, shared: float, half: bool = True) -> float:
         account = Accountant(KernelFeatures(warps=warps))

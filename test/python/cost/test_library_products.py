@@ -1,4 +1,4 @@
-"""Products of a library, as they were measured beside ours."""
+"""Products of a library, measured together with ours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def product(rows: int, inner: int, columns: int, dtype: DType, tf32: bool = Fals
 
 
 def measured() -> dict[str, tuple[Op, float]]:
-    """The products of the table, with the µs of PyTorch."""
+    """Yield the products of the table, with the µs of PyTorch."""
     found: dict[str, tuple[Op, float]] = {}
     for row in json.loads(RESULTS.read_text())["results"]:
         name, time = str(row["name"]), row["cold"].get("eager")

@@ -1,4 +1,4 @@
-"""What device memory reads of views that overlap."""
+"""The bytes that are read from device memory for overlapping views."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirage.semantics.ugraph import KernelGraph
 
 ROWS, COLUMNS, TILE = 2**16, 512, 4
 VIEW = ROWS * COLUMNS * 2
-"""The bytes of one view, more than L2 holds."""
+"""The bytes of one view, which exceed L2."""
 BY_ROWS, BY_COLUMNS = {"m": 0}, {"m": 1}
 
 

@@ -56,16 +56,16 @@ def test_a_later_loop_over_the_same_rows_reads_them_again() -> None:
 
 
 def test_rows_that_l2_cannot_hold_come_from_device_memory_twice() -> None:
-    """LayerNorm of 2048 rows of 65,536: its first kernel, in 512 blocks which all run at once, and
-    the second one took 259.7 µs on an H200, of which 131 are the second one's; 90 were predicted
-    for the first."""
+    """LayerNorm of 2048 rows of 65,536: its first kernel, in 512 blocks that all run at once, and
+    its second one took 259.7 µs on an H200, of which the second took 131; 90 were predicted for the
+    first."""
     f = moments(512, 128)
     assert evicted(f, H200, occupancy(f, H200)) == BYTES
     assert float(estimate(f, H200)["time"]) == pytest.approx(259.7 - 131, rel=0.1)
 
 
 def test_rows_of_the_blocks_that_run_at_once_decide() -> None:
-    """132 rows of 65,536 have 17 MB, of 50; with four blocks at once they have 69."""
+    """132 rows of 65,536 have 17 MB, of 50 in L2; with four blocks at once they have 69."""
 
     def again(together: float) -> float:
         known = Known(shared=220e3 / together, registers=32.0, spilled=0.0)

@@ -68,7 +68,7 @@ def test_what_results_leave_through_is_beside_the_rings(
 
 
 def test_rows_at_odd_places_leave_through_a_whole_tile() -> None:
-    """Threads store them, which does not fit beside large rings."""
+    """Threads store them, since a buffer does not fit next to large rings."""
     launch = product_kernel(4096, 4095, 4096, (128, 256, 64), 4, 8)
     assert with_resident_blocks(launch, H200) is launch
     small = product_kernel(4096, 4095, 4096, (128, 128, 64), 3, 8)

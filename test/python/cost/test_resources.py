@@ -1,4 +1,4 @@
-"""Shared memory and registers, beside what the compiler plans and the assembler reports."""
+"""Shared memory and registers, compared with the compiler's plan and the assembler's report."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def launches(name: str, count: int) -> Iterator[Launch]:
 
 
 def planned_bytes(launch: Launch) -> int:
-    """Shared memory by the compiler's plan; beyond what there is, as its message says."""
+    """Return the shared memory in the compiler's plan; if it exceeds the limit, from the
+    message."""
     operands = tuple(dict.fromkeys(launch.operands))
     graph = KernelGraph("one", operands, (launch,), launch.results)
     try:
@@ -82,7 +83,7 @@ def test_the_bound_is_never_below_the_plan(name: str) -> None:
 
 
 def flash(rows: int, keys: int, warps: int) -> Launch:
-    """Unscaled attention of ``rows`` rows in one block, ``keys`` of 4096 keys a step."""
+    """Unscaled attention of ``rows`` rows in one block, with ``keys`` of 4096 keys per step."""
     sizes = ((rows, 64), (64, 4096), (4096, 64))
     q, k, v = (Value(TensorType(s, DType.F16), n) for s, n in zip(sizes, "qkv", strict=True))
     params = tuple(Value(x.type, x.name) for x in (q, k, v))
@@ -159,7 +160,7 @@ def test_registers_are_near_what_the_assembler_reports() -> None:
 
 
 def test_warpgroups_that_the_compiler_did_without() -> None:
-    """No warp is left to copy for a group of four: warps have multiplied."""
+    """No warp is left to copy for a group of four: all warps multiply."""
     groups = next(k for k in kernels("mm_1024") if k.schedule.warpgroups)
     for threads in (128, 256):
         found = features_of(groups, (), Resources(threads, 65536, 128))

@@ -1,4 +1,4 @@
-"""Products over rings as they were measured on an H200, cold, in tiles set by hand."""
+"""Products over rings, compared with measurements on an H200, cold, with tiles set by hand."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_shallow_rings_wait_for_their_slots_and_deep_ones_for_device_memory(run:
 
 
 def test_errors_are_small() -> None:
-    """With a wait of 1.25 µs wherever all blocks start at once, their mean was 0.13."""
+    """With a wait of 1.25 µs wherever all blocks start at once, their mean would be 0.13."""
     errors = [abs(np.log(run.predicted / run.measured)) for run in RUNS]
     assert np.mean(errors) < 0.07
 

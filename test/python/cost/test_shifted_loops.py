@@ -1,5 +1,5 @@
-"""Loops that begin before their first tile: which they are, as the compiler says, and their cost as
-measured on an H200."""
+"""Loops that begin before their first tile: which loops do, compared with the compiler, and their
+cost, compared with measurements on an H200."""
 
 from __future__ import annotations
 
@@ -141,8 +141,8 @@ def test_times_as_measured(product: ShiftedProduct, measured: float) -> None:
 def test_times_of_turned_products_as_measured(
     tile: tuple[int, int, int], warps: int, stages: int, measured: float
 ) -> None:
-    """256 rows of a linear layer with a depth of 4095, whose rows are turned by a kernel before, of
-    3 to 4 us. The results of a block are in every eighth column."""
+    """256 rows of a linear layer with a depth of 4095, whose rows are first transposed by a kernel
+    of 3 to 4 µs. The results of a block are in every eighth column."""
     schedule = f"warps = {warps}, stages = {stages}"
     product = ShiftedProduct(512, 8, 256, 4095, tile, schedule, turned=True)
     assert time_of(product) + 3.5 == pytest.approx(measured, rel=0.1)

@@ -1,4 +1,4 @@
-"""Factors with skewed rows, as the search predicts them and as the compiler has them."""
+"""Factors with skewed rows: the search's predictions agree with the compiler."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_which_rows_start_at_odd_elements(shape: tuple[int, ...], dtype: DType, 
 
 
 def test_tiles_that_start_at_lines() -> None:
-    """Of 8 rows, or of 8 columns: as many of 2 bytes as a line has. Whole dimensions are not
+    """Of 8 rows, or of 8 columns: the number of 2-byte elements in a line. Whole dimensions are not
     cut."""
     tensor = TensorType((64, 4095), DType.BF16)
     assert np.array_equal(
@@ -71,11 +71,11 @@ def test_tiles_that_start_at_lines() -> None:
         (linear(12, 40, 145, (4, 32, 64), "f16"), 1),  # blocks of four rows of the left factor
         (linear(16, 48, 145, (16, 12, 64), "bf16"), 1),
         (product(16, 40, 145, TILE, "f16", 3), 1),
-        (product(16, 39, 144, TILE, "f16", 3), 0),  # its rows are not what is contracted
+        (product(16, 39, 144, TILE, "f16", 3), 0),  # its rows are not contracted
     ],
 )
 def test_search_and_compiler_agree(text: str, skewed: int) -> None:
-    """The elements that are copied as they lie in lines, and the shared memory that it takes."""
+    """Return the elements that are copied in whole lines, and the shared memory of the kernel."""
     launch = launch_of(text)
     (loop,) = (op for op in launch.body.ops if isinstance(op, Loop))
     sizes = [float(op.results[0].type.size) for op in loop.body if is_odd(op.operands[0].type)]
@@ -92,8 +92,8 @@ def test_search_and_compiler_agree(text: str, skewed: int) -> None:
 @pytest.mark.parametrize("columns", [64, 128, 256, 512])
 @pytest.mark.parametrize("stride", [511, 513, 1001, 4095, 4097])
 def test_both_ends_of_copies_are_alike(columns: int, stride: int) -> None:
-    """Rows are as far behind multiples of 128 bytes as in the tensor, if tiles start at such, and
-    have a line more than they fill. Eight rows meet one other row in a bank at most."""
+    """Rows have the same offsets from multiples of 128 bytes as in the tensor, if tiles start at
+    these, and one line more than they fill. Of eight rows at most two share a bank."""
     row = columns * 2
     pitch = row + _target.skewed_pad(row, stride * 2, in_runs=True)
     assert (pitch - stride * 2) % 128 == 0
@@ -120,8 +120,8 @@ def test_steps_run_ahead_of_a_loop_over_odd_rows() -> None:
 
 @cache
 def best_linear(depth: int) -> tuple[Launch, float]:
-    """The first kernel of the search's choice for 16 rows by 4096 columns, and the time of all,
-    without boxes that are shifted."""
+    """The first kernel of the search's choice for 16 rows by 4096 columns, and the time of all
+    kernels, without shifted boxes."""
     graph = linear_layer("linear", 16, 4096, depth).graph()
     limits = SearchLimits(candidates=1, row_classes=1)
     found = superoptimize(graph, H200, limits).candidates[0]
@@ -167,8 +167,8 @@ def test_skewed_rows_as_measured() -> None:
 
 
 def test_short_pieces_of_skewed_rows_cost_more() -> None:
-    """Pieces of 64 bytes of K, in parts: 20.3 µs with what adds them up; the best tiles without
-    parts 15.9; four parts in pieces of 512 bytes 14.4."""
+    """Pieces of 64 bytes of K, in parts: 20.3 µs including the kernel that adds them; the best
+    tiles without parts 15.9; four parts in pieces of 512 bytes 14.4."""
     best, _ = best_linear(4095)
     (loop,) = loops(best)
     parts = math.prod(axis.extent for axis in (*best.grid, loop.axis) if axis.name.startswith("k"))

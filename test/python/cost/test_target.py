@@ -1,4 +1,5 @@
-"""The table of chips: its rows, how one is found, and that no fact of it stands anywhere else."""
+"""The table of chips: its rows, how a chip is found, and that its facts are not repeated anywhere
+else."""
 
 from __future__ import annotations
 
@@ -28,8 +29,8 @@ from mirage.pipeline.options import OptimizeOptions
 
 ROOT = Path(__file__).parents[3]
 KIB, MIB = 1 << 10, 1 << 20
-# CUDA C++ Programming Guide, "Compute Capabilities": shared memory of a block and an SM, threads
-# and blocks of an SM.
+# CUDA C++ Programming Guide, "Compute Capabilities": shared memory per block and SM, threads and
+# blocks per SM.
 GUIDE = {
     "sm_80": ((8, 0), 163 * KIB, 164 * KIB, 2048, 32),
     "sm_86": ((8, 6), 99 * KIB, 100 * KIB, 1536, 16),
@@ -83,7 +84,7 @@ def test_cards_are_those_of_the_data_sheets() -> None:
     for name, (sms, l2, dram, tensor) in SHEETS.items():
         card = CARDS[name]
         assert (card.sms, card.l2_size) == (sms, l2 * MIB), name
-        # what can be had of a peak
+        # the attainable share of a peak
         assert 0.88 <= card.dram_bytes / (dram * 1e3) <= 0.93, name
         flop = max(card.mma_half, card.mma_group) * card.sms / (tensor * 1e6)
         assert 0.6 <= flop <= 1.01, name
@@ -174,18 +175,18 @@ def test_the_name_of_a_chip_stands_in_the_table_only() -> None:
                 continue
             lines = path.read_text().splitlines()
             found += [f"{path.relative_to(ROOT)}: {x.strip()}" for x in lines if quoted.search(x)]
-    # An error message that says what to write.
+    # An error message that suggests what to write.
     assert [f for f in found if "whose code it runs" not in f] == []
 
 
 NAMED_FOR_A_CARD = {
-    "benchmarks/cost_fit.py",  # where fits start: what was counted by hand of this chip
+    "benchmarks/cost_fit.py",  # the starting point of fits: numbers counted by hand for this chip
     "benchmarks/run.py",  # the files of results, named for the card that was measured
 }
 
 
 def test_scripts_ask_the_table_for_their_chip() -> None:
-    """They name neither chips nor cards, but for results that are about one."""
+    """They do not name chips or cards, except for results about one of them."""
     found: set[str] = set()
     for folder in ("benchmarks", "examples", "tools"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -203,11 +204,11 @@ def test_reading_the_table_loads_no_compiler() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# ---- facts that the cost model and the code generator share
+# ---- facts shared by the cost model and the code generator
 
 
 def test_registers_of_a_thread() -> None:
-    """The estimate's limit is the code generator's, but for the units in which these come."""
+    """The estimate's limit is the code generator's, except for the granularity of registers."""
     for warps in range(1, 33):
         ours = min(MOST, 65536 // (128 * -(-warps // 4)))
         assert min(MOST, ours // 8 * 8) == _target.most_registers("sm_90a", warps) // 8 * 8

@@ -1,4 +1,5 @@
-"""Predictions for kernels whose blocks the SMs do not share evenly, beside what was measured."""
+"""Predictions for kernels whose blocks are not divided evenly among SMs, compared with
+measurements."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def projection(blocks: float, steps: float, stages: float, tile: float) -> Kerne
 
 def test_an_sm_with_two_blocks_computes_twice_as_much_as_one_with_one() -> None:
     """192 blocks of 32 columns on 132 SMs take 16.5 to 17.8 µs, and 96 of 64 columns 14.4. Loads
-    hide half of what the 60 SMs with two blocks have to do beyond the average."""
+    hide half of the additional work of the 60 SMs with two blocks."""
     wide = projection(96.0, 16.0, 4.0, 256.0 * 64.0)
     narrow = (projection(192.0, 8.0, 3.0, 512.0 * 32.0), projection(192.0, 16.0, 4.0, 256.0 * 32.0))
     assert all(time_of(wide) < time_of(f) for f in narrow)

@@ -1,4 +1,4 @@
-"""What is the same for all choices of sizes needs no array, and changes no result."""
+"""Features that are equal for all choices of sizes need no array, and results do not change."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The conditions and resources of warpgroups, as the search predicts them and as the compiler has
-them.
-"""
+"""The conditions and resources of warpgroups: the search's predictions agree with the compiler."""
 
 from __future__ import annotations
 
@@ -39,13 +37,13 @@ from written_kernels.warpgroup_graphs import Product
 
 @cache
 def compiled(launch: Launch) -> Artifact:
-    """The kernel alone."""
+    """Return the only kernel."""
     graph = KernelGraph("one", launch.operands, (launch,), launch.results)
     return compile_graph(graph, CompileOptions(cubin=False, use_cache=False)).artifact
 
 
 def agree(launch: Launch) -> bool:
-    """Whether warpgroups multiply, which both sides must say."""
+    """Return whether warpgroups multiply; both sides must agree."""
     why = why_no_warpgroups(launch)
     ptx = compiled(launch).ptx()
     assert ("wgmma.mma_async" in ptx) == (why is None), (launch.schedule, why)
@@ -78,7 +76,7 @@ def test_search_and_compiler_agree_on_tensors() -> None:
 
 
 def test_search_and_compiler_agree_on_looked_up_rows() -> None:
-    """In pieces of 16 bytes on the right; others come from registers, on the left only."""
+    """In pieces of 16 bytes on the right; other factors come from registers, only on the left."""
     for product, expected in (
         (GatheredProduct(), True),
         (GatheredProduct(by_expert=False, swapped=True), True),
@@ -179,8 +177,8 @@ def test_factors_of_all_steps_take_shared_memory(attention: Attention) -> None:
     ],
 )
 def test_search_and_compiler_agree_on_turns(attention: Attention, turns: bool) -> None:
-    """Where registers do not hold a factor until the next step, products wait for each other. Where
-    they do, the first step's are written before the loop."""
+    """If registers cannot hold a factor until the next step, products wait for each other. If they
+    can, those of the first step are emitted before the loop."""
     launch = launch_of(attention)
     rows, keys = attention.tile
     once = (attention.dim + keys) // 16 * rows // 128
@@ -190,14 +188,14 @@ def test_search_and_compiler_agree_on_turns(attention: Attention, turns: bool) -
 
 
 def launch_of(attention: Attention) -> Launch:
-    """The kernel that the text describes."""
+    """Return the kernel in the text."""
     (launch,) = graph_from_text(attention.text()).graph.ops
     assert isinstance(launch, Launch)
     return launch
 
 
 def test_a_sum_is_added_to_where_it_is() -> None:
-    """A tile of 128 x 256 in f32 would take 132 KiB on its way to other threads."""
+    """Moving a tile of 128 x 256 in f32 to other threads would take 132 KiB."""
     launch = product_kernel(2048, 2048, 512, (128, 256, 64), 4, 8, residual=True, resident=132)
     check_launch(launch, H200)
     wide = product_kernel(2048, 2048, 512, (128, 256, 64), 4, 8, resident=132)

@@ -37,8 +37,8 @@ def time(f: KernelFeatures) -> float:
 
 
 def test_a_last_wave_of_few_blocks_takes_as_long_as_a_block() -> None:
-    """Three blocks fit on an SM: 512 are a wave of 396 and one of 116 blocks, each alone; measured
-    80 µs, and 66 in 256 blocks that are all there at once."""
+    """Three blocks fit on an SM: 512 are a wave of 396 and one of 116 blocks, each alone on its SM;
+    measured 80 µs, and 66 in 256 blocks that all run at once."""
     uneven, even = streaming(512.0, 16e3, 4.0), streaming(256.0, 32e3, 3.0)
     assert time(uneven) > 1.1 * time(even)
     full = replace(uneven, blocks=396.0, dram_read=uneven.dram_read * 396 / 512)
@@ -46,14 +46,14 @@ def test_a_last_wave_of_few_blocks_takes_as_long_as_a_block() -> None:
 
 
 def test_many_waves_hide_the_last_one() -> None:
-    """Small blocks fill what is left."""
+    """Small blocks fill the rest."""
     times = [time(streaming(blocks, 16e3, 4.0)) for blocks in (512.0, 2048.0, 8192.0)]
     assert times[0] > 1.05 * max(times[1:])
 
 
 @pytest.mark.parametrize(("warps", "rows"), [(4, 8), (8, 16)])
 def test_several_rows_a_warp_end_later(warps: int, rows: int) -> None:
-    """What loads last is alone, and a warp does its rows one after the other."""
+    """The block that loads last is alone, and a warp processes its rows one after the other."""
 
     def softmax(rows: int) -> float:
         x, out = (Value(TensorType((4096, 1024), DType.F16)) for _ in range(2))
@@ -92,8 +92,8 @@ def softmax(shape: tuple[int, int], rows: int, warps: int) -> Launch:
 def test_rows_that_warps_share_as_measured(
     shape: tuple[int, int], measured: dict[tuple[int, int], float]
 ) -> None:
-    """On an H200, cold: blocks of one load each are in flight as a whole, and what warps exchange
-    for a row is hidden by the other blocks."""
+    """On an H200, cold: blocks with one load are in flight as a whole, and the exchange between
+    warps for a row is hidden by other blocks."""
     predicted = {key: time(features_of(softmax(shape, *key))) for key in measured}
     for key, microseconds in measured.items():
         assert 0.9 < predicted[key] / microseconds < 1.32, key
@@ -103,7 +103,7 @@ def test_rows_that_warps_share_as_measured(
 
 def test_blocks_that_have_an_sm_to_themselves_wait_for_their_first_bytes() -> None:
     """Softmax of 4096 columns on an H200, cold: rows and warps of a block, registers as assembled.
-    The fewer blocks an SM has at a time, the less is under way while one follows another one."""
+    The fewer blocks an SM has at a time, the less is in flight while one block replaces another."""
     measured = {
         (8, 8, 158): 22.1, (4, 8, 90): 21.2, (4, 4, 156): 18.8, (2, 8, 46): 18.5, (1, 2, 80): 18.3
     }  # fmt: skip

@@ -25,7 +25,7 @@ from mirage.emulator import (
 from mirage.emulator.ops.swizzle import swizzled
 
 Array = np.ndarray[Any, Any]
-# Two bytes of what fills a box outside a tensor where NaN is asked for, as an H200 does.
+# Two bytes of the filling of a box outside a tensor if NaN is requested, as on an H200.
 NAN_FILL = np.array([0x7FF7], np.uint16)
 DATA = ".shared .align 1024 .b8 tile[8192]; .shared .align 8 .b64 bar;"
 INIT = """
@@ -36,7 +36,7 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;"""
 
 
 def dump(size: int, pointer: str = "%a1") -> str:
-    """Copies `size` bytes of the tile to a pointer, 16 bytes a thread, 32 threads."""
+    """Copy `size` bytes of the tile to a pointer, 16 bytes per thread, 32 threads."""
     return f"""
     shl.b32 %r90, %t, 4;
 D: add.u32 %r91, %r1, %r90; ld.shared.v4.b32 {{%r92, %r93, %r94, %r95}}, [%r91];
@@ -63,13 +63,14 @@ ret;
 
 
 def box_bytes(tensor: TensorMap) -> int:
-    """Bytes that one copy writes, out-of-bounds fill included."""
+    """Return the bytes that one copy writes, including the filling out of bounds."""
     axes = zip(tensor.box, tensor.strides, strict=True)
     return math.prod(-(-extent // stride) for extent, stride in axes) * tensor.array.itemsize
 
 
 def load_box(tensor: TensorMap, start: tuple[int, ...]) -> Array:
-    """Bytes that a tensor copy of the box at `start` (innermost first) leaves in shared memory."""
+    """Return the bytes that a tensor copy of the box at `start` (innermost first) leaves in shared
+    memory."""
     rank = tensor.array.ndim
     coordinates = ", ".join(f"%r{10 + i}" for i in range(rank))
     moves = "".join(f"mov.b32 %r{10 + i}, {v};" for i, v in enumerate(start))
@@ -84,7 +85,7 @@ def load_box(tensor: TensorMap, start: tuple[int, ...]) -> Array:
 
 
 def expected_box(tensor: TensorMap, start: tuple[int, ...], fill: float) -> Array:
-    """The box by its definition, element by element; no swizzle."""
+    """Return the box by its definition, element by element, without a swizzle."""
     box = tensor.box
     result = np.full(box, fill, tensor.array.dtype)
     for index in np.ndindex(*box):
@@ -178,7 +179,7 @@ def test_stores_end_rows_at_multiples_of_16_bytes(dtype: Any, reduce: bool) -> N
     expected = np.full((5, 4 * per), -1, dtype)
     expected[3:, per : 3 * per] = value + (expected[0, 0] if reduce else 0)
     np.testing.assert_array_equal(base, expected)
-    short = np.zeros(4 * 4 * per + 2 * per + 3, dtype)  # the last row is all there is of it
+    short = np.zeros(4 * 4 * per + 2 * per + 3, dtype)  # the last row is its only one
     strides = base.strides
     rows = np.lib.stride_tricks.as_strided(short, (5, 2 * per + 3), strides)
     with pytest.raises(OutOfBoundsError, match="end at a multiple of 16 bytes"):

@@ -1,4 +1,4 @@
-"""Text that is no PTX of the subset and launches that do not fit: clear errors."""
+"""Text outside the supported subset of PTX, and launches that do not fit, give clear errors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""What bulk copies write and read of global memory is in order with what blocks and warps do beside them."""
+"""The order of bulk copies' accesses to global memory and the other accesses of blocks and
+warps."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from written_kernels.warpgroup_graphs import Product
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 DONE = "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;"
 READ = DONE.replace("wait_group", "wait_group.read")
-# Threads fill a tile with their numbers (and what is added), and thread 0 may copy it: %d1 is each thread's own
-# element of the first array, %p1 thread 0, %p2 the first block.
+# Threads fill a tile with their numbers (and an addend), and thread 0 may copy it: %d1 is each
+# thread's element of the first array, %p1 thread 0, %p2 the first block.
 FILL = """
     mov.u32 %r5, %ctaid.x; setp.eq.u32 %p2, %r5, 0; setp.eq.u32 %p1, %t, 0; mul.wide.u32 %d1, %t, 4; add.u64 %d1, %d1, %a0;
     mov.u32 %r1, tile; shl.b32 %r2, %t, 2; add.u32 %r3, %r1, %r2; {0} st.shared.b32 [%r3], %r4; fence.proxy.async; bar.sync 0;"""
@@ -58,7 +59,7 @@ def test_blocks_that_copy_different_values_to_one_place() -> None:
 
 
 def test_tensor_copies_of_several_blocks_to_one_place() -> None:
-    """Boxes that overlap where both store the same, and where they do not."""
+    """Overlapping boxes that store the same values, and others that do not."""
     copy = "@%p1 cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%m0, {%r6}], [%r1];" + DONE
     text = kernel("", pointers=2).replace(
         "test(.param .u64 p0", "test(.param .align 64 .b8 m0[128]"
@@ -132,7 +133,7 @@ def test_warps_of_the_block_that_copies() -> None:
 
 
 def test_plain_stores_beside_a_copy() -> None:
-    """The copy comes through another proxy, so what the warp itself stored needs a fence, too."""
+    """The copy uses another proxy, so the warp's own stores need a fence, too."""
     store, fence = "add.u32 %r6, %t, 9; st.global.b32 [%d1], %r6;", "fence.proxy.async; bar.sync 0;"
     runs(filled(store + fence + COPY + DONE))
     runs(filled("st.global.b32 [%d1], %t;" + COPY + DONE))  # the same values
@@ -196,7 +197,7 @@ def test_what_is_only_read_is_not_copied_to() -> None:
 
 @cache
 def product(resident: int) -> Artifact:
-    """Two tiles of 64 rows, of a block each or of one."""
+    """Two tiles of 64 rows, in two blocks or in one."""
     return compile_mlir(Product(128, 64, 64, resident=resident).text())
 
 

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""What blocks, and lanes of a warp, may not rely on: caught, with the place; the right kernel passes."""
+"""Orders that blocks, and lanes of a warp, must not rely on: caught, with the place; the correct
+kernel passes."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def test_blocks_that_store_different_values_to_one_place() -> None:
 
 
 def test_blocks_that_run_one_after_another() -> None:
-    """They might have run side by side."""
+    """They might have run in parallel."""
     few = Limits(max_resident_bytes=1)
     launch(_STORE.format(SAME), [words()], blocks=3, limits=few)
     fails(
@@ -156,7 +157,7 @@ END:"""
 
 @pytest.mark.parametrize("resident", [1 << 20, 1])
 def test_the_last_block_reads_what_all_wrote(resident: int) -> None:
-    """Also where blocks run in turns, and what is released goes through a chain of atomics."""
+    """Also if blocks run in turns, and a release passes through a chain of atomics."""
     given: dict[str, Any] = {
         "blocks": 4, "threads": 64, "limits": Limits(max_resident_bytes=resident),
     }  # fmt: skip
@@ -269,7 +270,7 @@ S:  ld.shared.b32 %r2, [%r1]; setp.eq.u32 %p2, %r2, 0; @%p2 bra S;"""
 
 
 def test_loops_that_go_on_are_no_spins() -> None:
-    """A list is followed, a counter counts, a guarded load leaves what was there."""
+    """A list is followed, a counter counts, a guarded load leaves the old value."""
     follow = "S: ld.global.b32 %r1, [%d1]; cvt.u64.u32 %d2, %r1; add.u64 %d1, %d1, %d2; setp.ne.u32 %p1, %r1, 0; @%p1 bra S;"
     steps = np.array([4, 4, 4, 0], WORDS)
     launch(f"mov.u64 %d1, %a0; {follow}", [steps])
@@ -284,7 +285,7 @@ def test_loops_that_go_on_are_no_spins() -> None:
 
 @cache
 def asynchronous() -> Any:
-    """The tests of what only sm_90 has; they run kernels and check what these compute."""
+    """The tests of features of sm_90; they run kernels and check the results."""
     path = Path(__file__).parents[1] / "thread" / "test_async.py"
     spec = importlib.util.spec_from_file_location("sm90_global", path)
     assert spec is not None

@@ -1,5 +1,6 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""Accesses outside of memory, misaligned, or of what nobody wrote: caught, with the place."""
+"""Accesses that are out of bounds, misaligned, or of memory that was never written: caught, with
+the place."""
 
 from __future__ import annotations
 

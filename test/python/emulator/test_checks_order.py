@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""Races, missing waits and fences: caught, with the place; the right kernel passes."""
+"""Races, missing waits and fences: caught, with the place; the correct kernel passes."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_block_that_exits_while_a_peer_reads_it() -> None:
 
 
 def test_block_that_exits_while_a_peer_may_arrive_at_its_mbarrier() -> None:
-    """All of them wait for each other, or each one waits for what arrives in it."""
+    """All of them wait for each other, or each one waits for its own arrivals."""
     body = """
     mov.u32 %r1, bar; mov.u32 %r9, %cluster_ctarank; xor.b32 %r9, %r9, 1; setp.eq.u32 %p1, %t, 0;
     @%p1 mbarrier.init.shared::cta.b64 [%r1], 1;

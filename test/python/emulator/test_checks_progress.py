@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - PTX keeps its lines
-"""Divergence, deadlock, endless loops, traps: caught, with who waits for what."""
+"""Divergence, deadlock, endless loops, traps: caught, with a list of the waits."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_trap() -> None:
 
 @pytest.mark.parametrize("last", [False, True])
 def test_source_location_is_reported(last: bool) -> None:
-    """LLVM declares files after the kernels."""
+    """LLVM puts file directives after the kernels."""
     file = '.file 1 "model.py"\n'
     text = kernel(".loc 1 42 7\nld.global.b32 %r1, [%a0+64];", module="" if last else file)
     text += file if last else ""

@@ -1,4 +1,4 @@
-"""The compiler's own PTX broken in one place: a check names it, the result is wrong, or nothing
+"""The compiler's PTX, broken in one place: a check names it, the result is wrong, or nothing
 changes at all."""
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ WARPGROUPS = (
     "warpgroup attention",
     "hidden loop",
 )
-"""Kernels of warpgroups: whom copies, products and blocks wait for is what there is to break."""
+"""Kernels of warpgroups: the mutants break the waits of copies, products and blocks."""
 
 
 @cache
 def program(name: str) -> KernelGraph:
-    """Small kernels whose tiles are full (barriers and swizzles), or nowhere (masks)."""
+    """Small kernels whose tiles are all full (barriers and swizzles), or all partial (masks)."""
     match name:
         case "norm":
             pair = graphs.rms_linear(32, 128, 64, blocks=2, steps=4)
@@ -120,7 +120,8 @@ def compiled(name: str) -> Artifact:
 
 
 class Meaning:
-    """What a program computes in float64; mutants get the same inputs, so it is computed once."""
+    """Return the results of a program in float64; mutants get the same inputs, so they are computed
+    once."""
 
     def __init__(self, name: str) -> None:
         self.graph = program(name)
@@ -138,8 +139,8 @@ meaning = cache(Meaning)
 
 
 def run(name: str, artifact: Artifact) -> bytes:
-    """What the kernels leave, after all checks and the comparison with float64. The last element of
-    each input counts much: reads that stop before a tensor's end leave it out."""
+    """Return the results of the kernels, after all checks and the comparison with float64. The last
+    element of each input is large: reads that stop before a tensor's end miss it."""
     inputs = random_inputs(artifact.manifest.inputs, 0)
     for x in inputs:
         x.reshape(-1)[-1] = 8.0
@@ -149,12 +150,12 @@ def run(name: str, artifact: Artifact) -> bytes:
 
 @cache
 def outputs(name: str) -> bytes:
-    """What the kernels leave as the compiler made them."""
+    """Return the results of the unchanged kernels."""
     return run(name, compiled(name))
 
 
 def fate(name: str, mutant: Mutant, right: bytes) -> str:
-    """How a mutant fares: the error that it raises, "harmless" or "escapes"."""
+    """Return the outcome of a mutant: the error that it raises, "harmless" or "escapes"."""
     artifact = compiled(name)
     files = {**artifact.files, "kernels.ptx": mutant.ptx.encode()}
     try:
@@ -167,8 +168,8 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
 @pytest.mark.parametrize(
     ("name", "kind", "caught", "harmless"),
     [
-        # The sum over warps starts with a barrier that protects its scratch from the loop's last
-        # readers; here the loop's own barrier has done so.
+        # The sum over warps starts with a barrier that protects its scratch memory from the loop's
+        # last readers; here the loop's own barrier already does.
         ("norm", "barrier", 2, 1),
         ("norm", "wait", 1, 0),
         ("norm", "swizzle", 2, 0),
@@ -178,7 +179,7 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
         ("flash attention", "barrier", 1, 0),
         ("flash attention", "wait", 1, 0),
         ("flash attention", "swizzle", 5, 0),
-        # The second kernel's warps read what they copied themselves: its barriers change nothing.
+        # The second kernel's warps read their own copies: its barriers change nothing.
         ("split attention", "barrier", 1, 2),
         ("split attention", "wait", 3, 0),
         # Addresses that warps without a copy compute and never use.
@@ -211,7 +212,7 @@ def test_breaking_the_compilers_kernels(
 
 @cache
 def asynchronous() -> Any:
-    """The tests of lowering what only sm_90 has; they run kernels and check what these compute."""
+    """The tests of lowering features of sm_90; they run kernels and check the results."""
     spec = importlib.util.spec_from_file_location("sm90", TESTS / "thread" / "test_async.py")
     assert spec is not None
     assert spec.loader is not None
@@ -222,7 +223,7 @@ def asynchronous() -> Any:
 
 
 def _run_with(ptx: str | None, test: str, arguments: tuple[Any, ...]) -> str:
-    """Runs a test, on other PTX if given; returns the PTX that the compiler made."""
+    """Run a test, with other PTX if given; return the compiler's PTX."""
     module = asynchronous()
     seen: list[str] = []
 
@@ -269,7 +270,7 @@ def test_breaking_asynchronous_kernels(
 
 
 def test_mbarriers_without_the_fence_after_their_initialisation() -> None:
-    """One of the two fences suffices, and the second ring of mbarriers sees no copies."""
+    """One of the two fences suffices, and the second ring of mbarriers is not used by copies."""
     test = "test_producer_and_consumers"
     text = _run_with(None, test, ())
     fence = "fence.mbarrier_init.release.cluster;"

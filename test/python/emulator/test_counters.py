@@ -81,7 +81,7 @@ W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r2], 0; @!%p2 bra W;"""
 
 
 def test_copies_and_bytes_in_flight() -> None:
-    """Three groups of 512 bytes are under way before the first wait, two after it."""
+    """Three groups of 512 bytes are in flight before the first wait, two after it."""
     copy = "cp.async.cg.shared.global [%r3+{0}], [%d1+{0}], 16; cp.async.commit_group;"
     body = "mov.u32 %r1, tile; shl.b32 %r2, %t, 4; add.u32 %r3, %r1, %r2; cvt.u64.u32 %d1, %r2; add.u64 %d1, %d1, %a0;"
     body += "".join(copy.format(512 * i) for i in range(3)) + "cp.async.wait_group 1;"

@@ -60,7 +60,8 @@ def exact(
     *,
     zero: float,
 ) -> float:
-    """The correctly rounded result, or what IEEE arithmetic in float64 says for non-finite values."""
+    """Return the correctly rounded result, or that of IEEE arithmetic in float64 for non-finite
+    values."""
     if not all(math.isfinite(v) for v in values):
         return special
     fraction = combine(*(Fraction(v) for v in values))

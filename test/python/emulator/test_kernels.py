@@ -1,4 +1,4 @@
-"""Whole hand-written kernels, right and broken in one place at a time."""
+"""Whole hand-written kernels, correct and broken in one place at a time."""
 
 from __future__ import annotations
 

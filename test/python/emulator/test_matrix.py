@@ -113,7 +113,7 @@ def _positions(shape: tuple[int, int], per_word: int, kind: str) -> Places:
 
 
 _TYPED = {"f32": "%f", "f64": "%g"}
-"""Registers of what the instruction does not take as bits."""
+"""Return the registers of operands that are not untyped bits."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Mma:
         return a, b, c
 
     def places(self) -> tuple[Places, Places, Places]:
-        """Which elements of A, of B, and of C and D each lane holds."""
+        """Return which elements of A, of B, and of C and D each lane holds."""
         rows, columns, depth = self.extents
         per = max(1, 4 // np.dtype(_NUMPY[self.ab]).itemsize)
         return (
@@ -162,7 +162,8 @@ class Mma:
         )
 
     def program(self, counts: Sequence[int], results: int) -> str:
-        """Loads so many words of each operand, lane by lane, and stores those of the result."""
+        """Load the given numbers of words of the operands, lane by lane, and store those of the
+        result."""
         word, bits = self.word, 8 * self.word
         held = "f64" if self.ab == "f64" else "bits"
         lines = [f"mul.wide.u32 %d55, %t, {word * sum(counts)}; add.u64 %d55, %d55, %a0;"]
@@ -193,7 +194,7 @@ class Mma:
 
     def _registers(self, kind: str, first: int, count: int) -> list[str]:
         prefix = _TYPED.get(kind, "%d" if self.word == 8 else "%r")
-        start = first - 10 if prefix == "%g" else first  # there are few of these
+        start = first - 10 if prefix == "%g" else first  # there are few of them
         return [f"{prefix}{start + i}" for i in range(count)]
 
 
@@ -232,6 +233,6 @@ def test_mma(mma: Mma) -> None:
 
 
 def _words_of_lanes(matrix: Array, places: Places) -> Array:
-    """Bytes that each lane holds of a matrix."""
+    """Return the bytes of a matrix that each lane holds."""
     values = np.array([[matrix[p] for p in lane] for lane in places], matrix.dtype)
     return np.ascontiguousarray(values).view(np.uint8).reshape(32, -1)

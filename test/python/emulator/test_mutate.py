@@ -56,7 +56,7 @@ def test_mutants_are_noticed(run: Callable[[str], bool], text: str, kind: Kind, 
     assert run(text)
     found = list(mutants(text, kind))
     if kind in ("mask", "swizzle"):
-        found = found[:: max(1, len(found) // (2 * least))]  # many are alike: a sample will do
+        found = found[:: max(1, len(found) // (2 * least))]  # many are similar: a sample is enough
     noticed = [m for m in found if _noticed(run, m.ptx)]
     assert len(noticed) >= least, [m.original for m in found if m not in noticed]
     if kind in ("barrier", "fence"):

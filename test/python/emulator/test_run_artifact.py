@@ -1,4 +1,4 @@
-"""Artifacts are executed and compared; what does not fit is said."""
+"""Artifacts are executed and compared; arguments that do not fit are reported."""
 
 from __future__ import annotations
 
@@ -148,6 +148,6 @@ def test_few_emulators_are_kept() -> None:
     ],
 )
 def test_tensors_are_checked_as_on_a_gpu(x: Any, error: type[Exception], message: str) -> None:
-    """Elements of another type were converted, so a mistake showed on a GPU only."""
+    """Elements of another type used to be converted, so that mistakes were found only on a GPU."""
     with pytest.raises(error, match=message):
         run_on_tensors(small_artifact(), [x])

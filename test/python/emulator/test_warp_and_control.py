@@ -88,7 +88,7 @@ END:"""
 
 
 def test_lanes_that_arrive_one_after_another_shuffle_together() -> None:
-    """Odd lanes take a longer way to the same instruction."""
+    """Odd lanes take a longer path to the same instruction."""
     body = """
     and.b32 %r2, %t, 1; setp.eq.u32 %p1, %r2, 0;
     @%p1 bra JOIN;
@@ -103,7 +103,7 @@ JOIN:
 @settings(max_examples=20, deadline=None)
 @given(values=st.lists(st.integers(0, 40), min_size=64, max_size=64))
 def test_divergent_loops_and_nested_branches(values: list[int]) -> None:
-    """Collatz-like: every lane makes another number of steps."""
+    """As in the Collatz problem, every lane takes a different number of steps."""
     body = """
     mov.u32 %r0, 0;
     setp.lt.u32 %p1, %r1, 2; @%p1 bra DONE;
@@ -153,7 +153,7 @@ SKIP:
 
 
 def test_lanes_wait_for_their_own_warp_at_a_barrier() -> None:
-    """The first lane of each warp comes later, on a path that lies behind; another warp gets to the
+    """The first lane of each warp arrives later, on a path that is behind; another warp reaches the
     barrier in between."""
     out = np.zeros(64, np.uint32)
     body = """

@@ -25,7 +25,7 @@ _NUMPY: dict[str, Any] = {
 _DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "s8": 32}
 _MODE = {0: 0, 128: 1, 64: 2, 32: 3}
 TILE = 16384
-BASE = 1024  # of shared memory; the first operand lies here, the second TILE bytes further
+BASE = 1024  # of shared memory; the first operand is here, the second TILE bytes further
 
 
 def lay_out(matrix: Array, span: int, transposed: bool) -> tuple[Array, int, int]:
@@ -73,7 +73,7 @@ def descriptor(offset: int, leading: int, stride: int, span: int) -> int:
 
 @dataclass(frozen=True)
 class Wgmma:
-    """A kernel of one wgmma, whose operands are copied into shared memory as they are."""
+    """A kernel of one wgmma, whose operands are copied into shared memory unchanged."""
 
     kind: str
     n: int
@@ -86,12 +86,12 @@ class Wgmma:
 
     @property
     def words(self) -> int:
-        """Registers of a thread's part of the result."""
+        """Return the registers of a thread's part of the result."""
         return self.n // 2 // (2 if self.d == "f16" else 1)
 
     @property
     def flags(self) -> str:
-        """Signs and transpositions, of types that have them."""
+        """Signs and transpositions, for types that support them."""
         signs = f", {self.signs}" if self.kind != "s8" else ""
         turned = f", {int(self.trans[0])}, {int(self.trans[1])}"
         return signs + (turned if self.kind in ("f16", "bf16") else "")
@@ -122,7 +122,7 @@ ret; }}
 """
 
     def result(self, out: Array) -> Array:
-        """D [64, n] from what each thread holds."""
+        """Return D [64, n] from the registers of all threads."""
         dtype: Any = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[self.d]
         values = out.view(dtype)
         result = np.zeros((64, self.n), np.float64)

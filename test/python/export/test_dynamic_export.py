@@ -1,5 +1,5 @@
-"""Whole models for a size that is known at the call only: written, loaded by the runtime alone,
-called at sizes of each class; and what is refused."""
+"""Whole models for a size that is known only at the call: written, loaded by the runtime alone, and
+called at sizes of each class; and models that are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class Net(nn.Module):
-    """Rows looked up, one repeated, a call that stays, results that are views, one without rows."""
+    """Rows that are looked up, a repeated row, a call that stays, results that are views, and one
+    without rows."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Whole models as artifacts: what they hold, do and return; and what is refused. Kernels are found
-by a short search and executed in the emulator."""
+"""Whole models as artifacts: their contents, calls and results; and models that are refused.
+Kernels are found by a short search and executed in the emulator."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Pair(NamedTuple):
 
 
 class Net(nn.Module):
-    """A bit of everything: weights, one of them twice, a cache, a constant, a call that stays."""
+    """A bit of everything: weights, one of them used twice, a cache, a constant, a call that
+    stays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +112,7 @@ def test_it_does_what_the_module_does(folder: Path) -> None:
         assert got["seen"].data_ptr() == args[0].data_ptr()
         assert got["seen"].stride() == want["seen"].stride()
         assert got["pair"].rest[0].data_ptr() == mine.state["cache"].data_ptr()
-        got["pair"].y.fill_(7.0)  # the slice of it is in its memory
+        got["pair"].y.fill_(7.0)  # its slice is in its memory
         assert bool((got["y"] == 7.0).all())
         assert got["y"].stride() == want["y"].stride()
     for name in ("cache", "steps"):
@@ -119,7 +120,7 @@ def test_it_does_what_the_module_does(folder: Path) -> None:
 
 
 def test_positional_arguments_have_the_names_of_parameters(folder: Path) -> None:
-    """``model(x, parts=parts)`` is what a caller of the module may write as well."""
+    """A caller of the module may also write ``model(x, parts=parts)``."""
     for first in range(2):
         args, named = arguments()
         want = net()(*args, **named)["y"]
@@ -129,7 +130,7 @@ def test_positional_arguments_have_the_names_of_parameters(folder: Path) -> None
 
 
 def test_named_arguments_may_be_passed_by_position(tmp_path: Path) -> None:
-    """As examples by name, or if a parameter between them keeps its default."""
+    """With examples by name, or if a parameter between them keeps its default."""
 
     def scaled(x: torch.Tensor, shift: float = 0.0, by: float = 1.0) -> torch.Tensor:
         return torch.special.i0e(x) * by + shift
@@ -160,7 +161,7 @@ def test_what_is_in_it(folder: Path, model: Model) -> None:
     assert table.file == "constants.safetensors"
     assert {p.name for p in folder.iterdir()} >= {"manifest.json", "part0", *m.files}
     size = (folder / "weights.safetensors").stat().st_size
-    assert size < 2 * 16 * 16 * 4  # what two layers share is there once
+    assert size < 2 * 16 * 16 * 4  # a weight that two layers share is stored once
     assert "unused" not in held
 
 
@@ -192,7 +193,7 @@ def test_weights_by_reference(tmp_path: Path) -> None:
 
 
 def test_weights_that_would_not_be_read(folder: Path) -> None:
-    """A model with weights of its own takes no others without a word."""
+    """A model with its own weights does not silently take others."""
     with pytest.raises(StateError, match=r"expected no state dict, as '.*' and the rest are in"):
         load(folder, device="cpu", state=net().state_dict())
     assert load(folder, device="cpu", state={}) is not None
@@ -248,7 +249,7 @@ MISFITS: dict[str, tuple[Callable[[list[Any], dict[str, Any]], Any], str]] = {
         r"expected 2 positional arguments .* got 1 and at, n, x",
     ),
     "a missing name": (lambda args, named: named.pop("n"), "the named ones at, n, as it was"),
-    "memory": (share, r"out.*: expected memory of its own, as the model writes to it"),
+    "memory": (share, r"out.*: expected separate memory, as the model writes to it"),
     "a gradient": (misfit(0, torch.zeros(2, 1, 16, requires_grad=True)), "needs no gradient"),
 }
 
@@ -266,11 +267,11 @@ def test_what_does_not_fit_is_named(model: Model, name: str) -> None:
 def test_the_models_own_cache_is_no_argument(model: Model) -> None:
     args, named = arguments()
     cache = model.state["cache"]
-    with pytest.raises(CallError, match=r"cache: expected memory of its own"):
+    with pytest.raises(CallError, match=r"cache: expected separate memory"):
         model(cache.view(-1)[:32].view(2, 1, 16), args[1], **named)
 
 
-# ---- folders that are not as they were written
+# ---- folders that were changed
 
 
 def copied(folder: Path, target: Path) -> Path:
@@ -352,7 +353,7 @@ def test_another_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load(folder)
 
 
-# ---- what is not written
+# ---- models that are not written
 
 
 class Strange(nn.Module):
@@ -392,7 +393,8 @@ def test_nothing_is_written_where_something_is_wrong(tmp_path: Path) -> None:
             self.all.index_copy_(0, at, x)
             return self.some * 2
 
-    with pytest.raises(mirage.MirageError):  # PyTorch refuses to capture it, or we to write it
+    # PyTorch refuses to capture it, or we refuse to write it
+    with pytest.raises(mirage.MirageError):
         mirage.export(Overlapping(), torch.tensor([0]), torch.randn(1, 4), path=path)
     imported = mirage.from_torch(Twice(), torch.tensor([0]), torch.randn(1, 4), allow_updates=True)
     held = [replace(p, data=shared) for p in imported.program.parameters]

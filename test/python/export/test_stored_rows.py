@@ -1,4 +1,4 @@
-"""Kernels that store new rows of caches where an index says: what is written, and what is not."""
+"""Kernels that store new rows of caches at an index: what is written, and what is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class Step(nn.Module):
-    """A token's keys, turned, and values go to caches; a query looks at all of them."""
+    """A token's rotated keys and values go to caches; a query attends to all of them."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ def test_rows_are_stored_and_seen_by_what_comes_after(step: Any, at: int) -> Non
 
 @pytest.mark.parametrize("at", [-1, LENGTH, LENGTH + 1, -(1 << 62), 1 << 40])
 def test_an_index_that_names_no_row_stores_nothing(step: Any, at: int) -> None:
-    """No byte beside the row is written: the emulator sees accesses out of bounds."""
+    """No byte next to the row is written: the emulator detects accesses out of bounds."""
     dtype, model = step
     mine, old = inputs(dtype, at), inputs(dtype, at)
     model(*mine)
@@ -116,7 +116,7 @@ def test_an_index_that_names_no_row_stores_nothing(step: Any, at: int) -> None:
 def test_what_is_written_to_has_memory_of_its_own(step: Any) -> None:
     dtype, model = step
     x, at, keys, _ = inputs(dtype, 1)
-    with pytest.raises(ArgumentAliasError, match="memory of its own"):
+    with pytest.raises(ArgumentAliasError, match="separate memory"):
         model(x, at, keys, keys)
 
 
@@ -138,7 +138,7 @@ def test_an_index_of_32_bits(tmp_path: Path) -> None:
     torch.testing.assert_close(mine[2], cache)
 
 
-# ---- what stays a call
+# ---- stores that remain calls
 
 
 class AlsoReturned(nn.Module):
@@ -175,7 +175,7 @@ def test_others_are_calls(module: type[nn.Module], tmp_path: Path) -> None:
 
 
 def test_without_writing_the_input_stays_as_it_was() -> None:
-    """Programs give the new values of what they update in any case."""
+    """Programs always return the new values of the tensors that they update."""
     dtype = torch.float32
     args = inputs(dtype, 2)
     module = Step(dtype).eval()
@@ -217,7 +217,7 @@ def test_a_manifest_that_says_other_updates_than_its_parts(step: Any, tmp_path: 
 
 
 class Halves(nn.Module):
-    """A row that is joined of what is turned one way and the other."""
+    """A row that consists of parts rotated in both directions."""
 
     def forward(self, x: torch.Tensor, at: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
         y = torch.softmax(x, -1)
@@ -245,7 +245,8 @@ def test_a_row_that_is_joined(tmp_path: Path) -> None:
 
 
 class Turned(nn.Module):
-    """Pairs of neighbours of a token's keys are turned: two results that alternate in the row."""
+    """Pairs of neighbouring elements of a token's keys are rotated: two results that alternate in
+    the row."""
 
     def forward(
         self,

@@ -115,7 +115,7 @@ def test_any_indices(data: st.DataObject) -> None:
 
 
 def test_what_is_not_chosen_has_no_say() -> None:
-    """An infinite part reaches its own place alone."""
+    """An infinite part reaches only its own place."""
     s = S.clone()
     s[3, 0], s[4, 1] = torch.inf, -torch.inf
     for how in ("sum", "mean", "amax", "amin"):

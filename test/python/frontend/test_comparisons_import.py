@@ -1,4 +1,4 @@
-"""Integers, masks and lookups from PyTorch: rows against PyTorch, and what is folded."""
+"""Integers, masks and lookups from PyTorch: rows against PyTorch, and folding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch import nn
 
 Tensor = torch.Tensor
 N = 300
-"""Positions whose masks are larger than what is folded whatever it was made of."""
+"""Positions whose masks are larger than those that are always folded."""
 assert N * N > folding.SMALL_BYTES
 
 
@@ -32,7 +32,7 @@ def rand(*shape: int) -> Tensor:
 
 
 def check(program: Callable[..., object], *inputs: Tensor) -> Counter[type[Op]]:
-    """Compares an imported program with PyTorch; gives the ops that it has."""
+    """Compare an imported program with PyTorch; return its ops."""
     imported = mi.from_torch(program, *inputs)
     check_graph(imported.graph)
     with torch.no_grad():
@@ -208,7 +208,7 @@ def test_angles_that_nothing_is_known_of() -> None:
 
 
 class Kept(nn.Module):
-    """What a state_dict has may change."""
+    """The contents of a state_dict may change."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -241,7 +241,7 @@ def test_results_that_no_input_reaches() -> None:
     check(lambda x: (x + 1, torch.arange(5) * 2 + 1, torch.tensor([1.0, 4.0, 2.0])), X)
 
 
-# ---- what stays with PyTorch
+# ---- ops that stay with PyTorch
 
 
 def test_calls_pass_integers() -> None:

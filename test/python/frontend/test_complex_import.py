@@ -17,7 +17,7 @@ X, A = rand(2, 5, 3, 8), rand(5, 4)
 
 
 def turned(x: Tensor, angle: Tensor) -> Tensor:
-    """Rotary embedding as Llama was published with it."""
+    """Rotary embedding as in the original code of Llama."""
     pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2))
     turn = torch.polar(torch.ones_like(angle), angle)
     return torch.view_as_real(pairs * turn[None, :, None]).flatten(3)

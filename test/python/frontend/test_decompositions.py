@@ -1,5 +1,5 @@
-"""Programs whose ops all have rows are not taken apart by PyTorch, others are: it makes no
-difference to what is imported."""
+"""PyTorch does not decompose programs whose ops all have rows, but it does decompose others: the
+imported program is the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Attention(nn.Module):
 
 
 class Causal(nn.Module):
-    """Its ranges and its diagonal are made of numbers."""
+    """Its ranges and its diagonal are constants."""
 
     def forward(self, x: Tensor) -> Tensor:
         rows, columns = torch.arange(12), torch.arange(0, 24)
@@ -44,7 +44,7 @@ class Solved(nn.Module):
 
 
 class Composite(nn.Module):
-    """Ops that PyTorch makes of others: some stay whole, some are defined in Python."""
+    """Ops that PyTorch composes of others: some stay whole, some are defined in Python."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,8 @@ class Composite(nn.Module):
 
 
 def named(text: str) -> str:
-    """The text with one name for what is computed at import: each is called after its last op."""
+    """Return the text with one name for values computed at import, which are named after their last
+    op."""
     return re.sub(r"folded_\w+", "folded", text)
 
 
@@ -87,7 +88,7 @@ def test_a_program_of_the_caller_stays_as_it_is() -> None:
     ("module", "whole"), [(WritesIntoItsOwn(), True), (Solved(), True), (nn.GroupNorm(2, 4), False)]
 )
 def test_other_programs_are_taken_apart(module: nn.Module, whole: bool) -> None:
-    """Op by op, unless some op writes or has an effect."""
+    """Programs are imported op by op, unless an op writes or has an effect."""
     program = exported(module, rand(4, 4))
     found = decompositions.decomposed(program, in_place=True)
     assert (found is not program) == whole
@@ -110,8 +111,8 @@ def test_both_ways_lead_to_the_same(module: nn.Module, monkeypatch: pytest.Monke
 
 
 def seldom(x: Tensor) -> tuple[Tensor, ...]:
-    """Ops without a row, with one result and with several, called alike and otherwise, and results
-    that are what an op was given."""
+    """Ops without a row, with one result and with several, with equal and different names, and
+    results that are an op's operands."""
     spread, middle = torch.std_mean(x, -1)
     twice = torch.logsumexp(x, -1) + torch.logsumexp(2.0 * x, -1) + torch.logsumexp(x, 0)[0]
     parts = torch.tensor_split(nn.functional.glu(x), 3, -1)
@@ -150,7 +151,7 @@ def test_op_by_op_it_is_the_same(
     "module", [Composite(), WritesIntoItsOwn(), nn.GroupNorm(4, 12), nn.GELU(), nn.Softmin(-1)]
 )
 def test_it_is_what_pytorch_makes_of_it(module: nn.Module) -> None:
-    """Whatever is registered for it alone."""
+    """Only the op's own registration matters."""
     program = exported(
         module, rand(12, 24) if not isinstance(module, nn.GroupNorm) else rand(2, 12)
     )
@@ -164,7 +165,7 @@ def test_it_is_what_pytorch_makes_of_it(module: nn.Module) -> None:
 
 
 def test_solvers_stay_whole() -> None:
-    """They check what they are given as they run, which no part of them does without an effect."""
+    """They check their arguments when they run, and these checks count as effects."""
     x = rand(4, 4)
     imported = from_torch(lambda x: torch.linalg.solve(x, x) + x.inverse(), x, allow_fallback=True)
     assert [s.op for s in imported.stays] == ["aten.linalg_solve", "aten.inverse"]

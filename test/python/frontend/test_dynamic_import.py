@@ -1,4 +1,4 @@
-"""Import of programs with a dynamic outermost dimension: what arrives, and what is refused."""
+"""Import of programs with a dynamic outermost dimension: the imported program, and refusals."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_conversions(name: str, dtype: torch.dtype) -> None:
 
 
 def test_wide_numbers_go_by_way_of_f32() -> None:
-    """PyTorch does the same: a number next to a tie in float64 is a tie in f32."""
+    """PyTorch does the same: a number close to a tie in float64 is a tie in f32."""
     x = torch.tensor([1.0625 + 1e-12, 1.0625 - 1e-12, 1.1875 + 1e-12, 70000.0], dtype=torch.float64)
     for dtype in (E4M3, E5M2):
         ((ours, theirs),) = outputs(lambda x, t=dtype: x.to(t), (x,), typed=True)

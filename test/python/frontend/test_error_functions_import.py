@@ -1,5 +1,5 @@
-"""GELU as people write it by the error function is imported as GELU, whatever the order of its
-factors; what only looks like it is not."""
+"""GELU written with the error function is imported as GELU, for any order of its factors; similar
+formulas are not."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def imported(program: Program, dtype: torch.dtype = torch.float32) -> KernelGrap
 
 
 def is_computed(graph: KernelGraph, program: Program) -> bool:
-    """To what constants of seven digits leave open."""
+    """Up to the precision of constants of seven digits."""
     x = torch.randn(8, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 2
     (got,) = evaluate_floats(graph, [x.numpy()])
     return torch.allclose(torch.from_numpy(got), program(x), rtol=1e-7, atol=1e-8)
@@ -88,7 +88,7 @@ def test_gelu_by_an_error_function_is_gelu(name: str, dtype: torch.dtype) -> Non
 def test_so_is_one_with_other_factors(name: str) -> None:
     graph = imported(SCALED[name])
     assert functions(graph).count(UnaryFn.GELU) == 1
-    assert len(graph.ops) <= 8, graph.ops  # nothing is left of the error function
+    assert len(graph.ops) <= 8, graph.ops  # the error function does not remain
     assert is_computed(graph, SCALED[name])
 
 
@@ -101,7 +101,7 @@ def test_what_is_none_keeps_its_error_function(name: str) -> None:
 
 
 def test_precision_is_that_of_the_program() -> None:
-    """Half precision that is widened first is not computed in half precision."""
+    """Half-precision values that are widened first are not computed in half precision."""
     graph = imported(lambda x: x.float() * 0.5 * (1 + torch.erf(x.float() / ROOT)), torch.float16)
     (gelu,) = (op for op in graph.ops if op.function is UnaryFn.GELU)
     assert gelu.operands[0].dtype.value == "f32"

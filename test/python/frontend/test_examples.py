@@ -1,4 +1,4 @@
-"""The examples import, and their programs are what they say."""
+"""The examples can be imported, and their programs are as described."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ grouped: Any = torch.ops.aten._grouped_mm.default
 
 
 def by_loops(x: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
-    """Rows that no group has are zero."""
+    """Rows outside of all groups are zero."""
     y = x.new_zeros(x.shape[0], weights.shape[2])
     start = 0
     for e, end in enumerate(ends.tolist()):
@@ -40,7 +40,8 @@ def imported(rows: int, experts: int) -> tuple[Any, list[Tensor]]:
 )
 @pytest.mark.parametrize("extra", [0, 20])
 def test_grouped_product(ends: tuple[int, ...], extra: int) -> None:
-    """Both with more rows than experts and with fewer; groups may be empty, rows in none."""
+    """With more rows than experts and with fewer; groups may be empty, and rows may be in no
+    group."""
     all_ends = torch.tensor([*ends, *(ends[-1] for _ in range(extra))], dtype=torch.int32)
     program, (x, w) = imported(7, len(all_ends))
     (got,) = evaluate(program, [x, w, all_ends])
@@ -95,7 +96,7 @@ def test_large_blocks_of_many_rows() -> None:
 
 
 def test_ends_that_are_none_name_no_rows_outside() -> None:
-    """Whatever the ends are, what is looked up lies in the tensors."""
+    """For any ends, lookups stay within the tensors."""
     program, (x, w) = imported(200, 4)
     for ends in ((-5, 3, 2**31 - 1, 7), (300, 200, 100, 0), (-(2**31),) * 4):
         (got,) = evaluate(program, [x, w, torch.tensor(ends, dtype=torch.int32)])
@@ -120,7 +121,7 @@ def test_what_is_multiplied_again_stays_in_blocks() -> None:
 
 
 def test_other_rows_in_between_are_laid_again() -> None:
-    """What one row gets of another one is not computed in blocks."""
+    """Values that a row gets from another row are not computed in blocks."""
 
     def layer(x: Tensor, up: Tensor, down: Tensor, ends: Tensor) -> Tensor:
         y = grouped(x, up, ends)

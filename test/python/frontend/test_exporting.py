@@ -1,4 +1,4 @@
-"""Errors of what is captured."""
+"""Errors in captured programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flex_attention`` is imported as the formula that it stands for."""
+"""``flex_attention`` is imported as its formula."""
 
 from __future__ import annotations
 
@@ -90,14 +90,14 @@ def test_the_other_results() -> None:
 
 
 def test_a_mask_of_positions_is_not_read() -> None:
-    """Long sequences have their mask as a function of positions, and no block is."""
+    """The mask of long sequences is a function of positions, and no tensor of blocks remains."""
     mod = create_block_mask(lambda b, h, i, j: i >= j, None, None, 2048, 2048, device="cpu")
     given = [torch.empty(1, 2, 2048, 8, dtype=torch.float16) for _ in range(3)]
     imported = mi.from_torch(lambda q, k, v: flex_attention(q, k, v, None, mod), *given)
     assert not imported.program.parameters
     assert any(isinstance(op, Iota) for op in imported.graph.ops)
     names = [str(op.function) for op in imported.graph.ops]
-    assert sum("KEEP" in name for name in names) == 1  # of scores; each row sees itself
+    assert sum("KEEP" in name for name in names) == 1  # of scores; each row attends to itself
 
 
 def test_lists_of_blocks_alone_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""Arguments and results of classes that no program is captured with."""
+"""Arguments and results of classes that programs cannot have."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Outcome:
 
 REFUSED: dict[str, tuple[Callable[[Any], object], object, str]] = {
     "a result": (
-        lambda x: Outcome(x * 2), X, "results .*Outcome; return what it holds in a tuple or a dict"
+        lambda x: Outcome(x * 2), X, "results .*Outcome; return its contents in a tuple or a dict"
     ),
-    "an argument": (lambda x: x.y, Outcome(X), "inputs .*Outcome; pass what it holds"),
+    "an argument": (lambda x: x.y, Outcome(X), "inputs .*Outcome; pass its contents"),
     "an array": (lambda x: x, X.numpy(), "ndarray; torch.from_numpy makes a tensor of it"),
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ def store(x: Tensor, at: Tensor, kept: Tensor) -> Any:
 
 
 def stores(x: Tensor, at: Tensor, kept: Tensor) -> Any:
-    """Reads before, between and after writes, to an input as well."""
+    """Reads before, between and after writes, also to an input."""
     y = kept * 2.0
     kept.index_copy_(0, at, x[:1])
     z = kept * 3.0
@@ -52,7 +52,7 @@ def in_between(x: Tensor, at: Tensor, kept: Tensor) -> Any:
 
 
 def stale(x: Tensor, at: Tensor, kept: Tensor) -> Any:
-    """A view that was taken before shows the write."""
+    """A view that was created earlier reflects the write."""
     rows = kept[1:].view(-1)
     kept.index_copy_(0, at, x[:1])
     return rows * 2.0
@@ -65,7 +65,7 @@ def through(x: Tensor, at: Tensor, kept: Tensor) -> Any:
 
 
 def narrow(x: Tensor, at: Tensor, kept: Tensor) -> Any:
-    """The type of the sum is wider than that of what is written."""
+    """The type of the sum is wider than that of the tensor."""
     at.add_(at.new_ones(1, dtype=torch.int32))
     x.add_(at.double())
     return x + kept
@@ -80,7 +80,7 @@ def inputs() -> tuple[Tensor, Tensor]:
 
 
 def is_quick(module: nn.Module, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether PyTorch is not asked."""
+    """Return whether PyTorch's conversion is not used."""
 
     def asked(*args: object) -> None:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""Functions that are made of others: their rows against PyTorch, near 0 and far from it too."""
+"""Functions composed of others: their rows against PyTorch, also near 0 and far from it."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_numbers_that_a_type_makes_infinite(program: Program, text: str) -> None
     with pytest.raises(UnsupportedOpError, match=text) as found:
         mi.from_torch(program, X.float())
     assert found.value.location is not None
-    assert mi.from_torch(lambda x: x * 1e5, X.half()).graph.ops  # in f32, as PyTorch has it
+    assert mi.from_torch(lambda x: x * 1e5, X.half()).graph.ops  # in f32, as in PyTorch
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ LENGTH, WIDTH = 5, 16
 CAUSAL = torch.ones(LENGTH, LENGTH).triu(1).bool()
 PADDED = torch.tensor([[False] * 3 + [True] * 2, [False] * LENGTH])
 NOTHING = torch.tensor([[True] * LENGTH, [False] * LENGTH])
-"""Nothing of the first sequence counts."""
+"""The first sequence is masked completely."""
 
 
 class Encoder(nn.Module):
-    """A layer with masks that are its own."""
+    """A layer that holds its masks."""
 
     def __init__(self, src_mask: object, padding: object, **options: object) -> None:
         super().__init__()
@@ -56,7 +56,7 @@ def test_options(options: dict[str, object]) -> None:
 
 
 def test_pytorch_has_these_ops() -> None:
-    """With the arguments that our definitions take."""
+    """With the arguments of our definitions."""
     for op, made in fused_layers.LAYERS.items():
         names = [argument.name for argument in op._schema.arguments]
         assert len(names) == made.__code__.co_argcount

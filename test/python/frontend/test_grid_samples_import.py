@@ -1,4 +1,5 @@
-"""Places in images, maxima with their places, and functions of orders, against PyTorch."""
+"""Places in images, maxima with their places, and functions with an order as a parameter, against
+PyTorch."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_running_sums_of_infinite_exponents() -> None:
 
 
 def test_places_that_are_no_numbers() -> None:
-    """What is there is none either, as at infinite ones; far away is nothing."""
+    """The result there is NaN too, as at infinite places; far outside it is zero."""
     grid = GRID.clone()
     grid[0, 0, 0, 0], grid[0, 1, 1, 1], grid[1, 0, 0] = torch.nan, torch.inf, -1e30
     check(sampled(align_corners=False), IMAGE, grid)

@@ -285,7 +285,7 @@ def test_many_stores_stay_one_call() -> None:
 
 
 def test_a_line_that_is_repeated_is_looked_up_once() -> None:
-    """Weights of classes, as a loss reads them: no place in a table of all rows is computed."""
+    """Weights of classes, as read by a loss: no place in a table of all rows is computed."""
     w, targets = rand(6), torch.tensor([[4], [0], [2]])
     imported = mi.from_torch(lambda w, t: w.expand(3, 6).gather(1, t), w, targets)
     assert not any(isinstance(op, Elementwise) for op in imported.graph.ops)
@@ -294,7 +294,7 @@ def test_a_line_that_is_repeated_is_looked_up_once() -> None:
 
 
 def test_places_that_are_known_to_be_inside_need_no_call() -> None:
-    """The token before the first that ends a sequence, which may be the last one of all."""
+    """The token before the first end token, which may be the last one of all."""
     x, ids = rand(3, 5, 4), torch.tensor([[2, 0, 0, 1, 0], [0, 2, 1, 1, 1], [1, 1, 1, 1, 1]])
 
     def program(x: Tensor, ids: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Masks computed at import that let rows see intervals."""
+"""Masks computed at import in which each row attends to an interval."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MASKS: dict[str, tuple[torch.Tensor, int]] = {
     "a row between none and all": ((I > 7) | ((I == 7) & (J < 30)), 1),
     "a row between all and none": ((I < 7) | ((I == 7) & (J < 30)), 1),
 }
-"""Masks, and how many vectors of integers are read for them."""
+"""Masks, and the number of vectors of integers that are read for them."""
 
 
 class Masked(nn.Module):

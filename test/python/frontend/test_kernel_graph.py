@@ -1,4 +1,4 @@
-"""The builder of kernel graphs: what it builds, and what it says about mistakes."""
+"""The builder of kernel graphs: its results, and its messages about mistakes."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_indices_that_depend_on_inputs_are_not_held() -> None:
 
 
 def test_indices_outside_are_as_before() -> None:
-    """They have no rows: a lookup of nothing is not moved."""
+    """They have no rows: an empty lookup is not moved."""
     x = torch.randn(8, 32)
     program = mi.from_torch(lambda x: F.embedding(torch.arange(4) + 6, x)[1:3] * 2, x).program
     held = [p.data.numpy() for p in program.parameters]
@@ -74,7 +74,7 @@ def test_indices_outside_are_as_before() -> None:
 
 
 def test_all_rows_in_their_order_are_not_looked_up() -> None:
-    """A mask as Transformers builds it: looked up at each pair of a batch and a position."""
+    """A mask as in Transformers: looked up at each pair of a batch and a position."""
 
     def masked(mask: Tensor, x: Tensor) -> Tensor:
         batch, place = torch.arange(2), torch.arange(6)

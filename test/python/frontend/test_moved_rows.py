@@ -1,4 +1,4 @@
-"""Rows that go to other places: one lookup by numbers that are known at import."""
+"""Rows that move to other places: one lookup by numbers that are known at import."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def back(x: Tensor) -> Tensor:
 
 
 def merged(x: Tensor) -> Tensor:
-    """Swin's patches, four of which become one."""
+    """Swin's patches, which are merged in groups of four."""
     return torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], -1)
 
 
@@ -47,7 +47,7 @@ MOVED: dict[str, tuple[Images, int]] = {
     "computed before and after": (lambda x: torch.relu(windows(x * 2) + 1), 1),
     "of two tensors": (lambda x: windows(x).reshape(-1) + windows(x + 1).reshape(-1), 1),
 }
-"""Programs, and how many tables they read."""
+"""Programs, and the number of tables that they read."""
 OTHERS: dict[str, Images] = {
     "short rows": lambda x: F.pad(x.permute(0, 3, 1, 2), (1, 1, 1, 1)),
     "one join": lambda x: torch.roll(x, 1, 1),

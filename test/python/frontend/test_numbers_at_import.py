@@ -75,7 +75,7 @@ def test_integers_that_nothing_changes(name: str) -> None:
 
 
 def test_zero_is_added_to_floats() -> None:
-    """That makes a negative zero positive."""
+    """This makes a negative zero positive."""
     graph = mi.from_torch(lambda x: x + torch.zeros(1), X.float()).graph
     assert any(op.function is BinaryFn.ADD for op in graph.ops)
 
@@ -98,7 +98,7 @@ def test_zero_is_added_to_floats() -> None:
 def test_a_number_is_what_it_is_rounded_from(
     number: Callable[[], Tensor], exact: float | Fraction
 ) -> None:
-    """Unless the result is about the rounding."""
+    """Unless the result depends on the rounding."""
     graph = mi.from_torch(lambda x: x * number(), X.float()).program.graph
     (found,) = (op.number for op in graph.ops if op.number is not None)
     assert found == (exact if isinstance(exact, Fraction) else pytest.approx(exact, rel=1e-15))

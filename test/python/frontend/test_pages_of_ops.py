@@ -29,7 +29,7 @@ def test_every_op_has_one_row_with_its_meaning() -> None:
 
 
 def test_every_function_of_scalars_is_in_the_reference() -> None:
-    """The reference of both levels that people write has it."""
+    """The reference of both levels that people write contains it."""
     for level in ("kernel", "block"):
         text = (REFERENCE / f"{level}.md").read_text(encoding="utf-8")
         missing = [fn.value for fn in (*UNARY, *BINARY) if not re.search(rf"\b{fn.value}\b", text)]

@@ -1,4 +1,4 @@
-"""Errors name lines of the user's, not of what the user's code calls."""
+"""Errors name lines of the user's code, not of code that it calls."""
 
 from __future__ import annotations
 

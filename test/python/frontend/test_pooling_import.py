@@ -1,4 +1,4 @@
-"""Windows: maxima and means, pixels that are nearest, elements at steps."""
+"""Windows: maxima and means, nearest pixels, elements at steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orders, the largest elements and counts by size, against PyTorch."""
+"""Sorted orders, the largest elements and histograms, against PyTorch."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_what_stands_at_the_places_of_an_order_is_in_order(dim: int, dtype: torc
 
 
 def test_integers_of_any_size_in_order_are_looked_up() -> None:
-    """Where they stand is compared once, and no tensor of pairs is added up."""
+    """Their places are compared once, and no tensor of pairs is added up."""
     x = torch.randint(-(2**62), 2**62, (5, 6), generator=torch.Generator().manual_seed(1))
     graph = mi.from_torch(lambda x: x.sort(-1), x, allow_fallback=True).graph
     assert not any(isinstance(op, Reduce) and op.result.dtype.is_integer for op in graph.ops)
@@ -183,7 +183,7 @@ LENGTHS = (1, 9, 16, 33, 130, 300)
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_long_scans_are_computed_in_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that divide the row, or of which the last one is shorter; blocks of blocks."""
+    """Blocks that divide the row, or whose last one is shorter; blocks of blocks."""
     monkeypatch.setattr(scans, "LONGEST", 16)
     monkeypatch.setattr(scans, "BLOCK", 8)
     x = torch.randint(-3, 4, (2, length), generator=torch.Generator().manual_seed(length)).double()
@@ -200,7 +200,7 @@ def test_running_maxima_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_long_scan_takes_linear_work() -> None:
-    """Of a row of 2^20 numbers, no op computes more numbers than there are."""
+    """For a row of 2^20 numbers, no op computes more numbers than the row has."""
     program = mi.from_torch(lambda x: x.cumsum(-1), torch.empty(1, 1 << 20))
     sizes = [v.type.size for op in program.graph.ops for v in op.results]
     assert max(sizes) <= 1 << 20
@@ -219,7 +219,7 @@ def test_what_is_turned_around_is_summed_from_the_other_end() -> None:
 
 
 def test_scans_of_integers_are_one_call_each() -> None:
-    """Unless f32 holds all of their numbers."""
+    """Unless f32 can hold all of their values."""
     i = torch.randint(-9, 9, (3, 40), generator=torch.Generator().manual_seed(0))
     check(
         lambda i: (i.cumsum(-1), i.flip(-1).cumsum(-1).flip(-1), *i.cummax(1), (i > 0).cumsum(1)), i
@@ -229,7 +229,7 @@ def test_scans_of_integers_are_one_call_each() -> None:
 
 
 def test_counts_of_given_truth_values_are_sums_of_floats() -> None:
-    """As those of truth values that the program computes are."""
+    """Like those of truth values that the program computes."""
     truths = torch.tensor([[True, False, True, True]])
     check(lambda m: m.cumsum(-1), truths)
     graph = mi.from_torch(lambda m: m.cumsum(-1), truths).graph

@@ -1,4 +1,5 @@
-"""Rows of attention that see nothing: zero, and where they are known not to be."""
+"""Rows of attention that attend to nothing: they are zero, and it may be known that there are
+none."""
 
 from __future__ import annotations
 

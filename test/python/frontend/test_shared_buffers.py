@@ -1,4 +1,4 @@
-"""Buffers that a module reaches through an object that is no module."""
+"""Buffers that a module reaches through an object that is not a module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_programs.op_by_op import op_by_op
 
 
 class Cache:
-    """An object that is no module."""
+    """An object that is not a module."""
 
     def __init__(self) -> None:
         self.rows, self.count = torch.zeros(5, 4), torch.zeros((), dtype=torch.int64)
@@ -41,7 +41,7 @@ def test_they_are_no_constants() -> None:
 
 
 class Apart(nn.Module):
-    """A buffer, and an object's tensor that is another one."""
+    """A buffer, and a different tensor of an object."""
 
     def __init__(self) -> None:
         super().__init__()

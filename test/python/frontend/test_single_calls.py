@@ -74,8 +74,8 @@ def test_one_call_between_parts(name: str) -> None:
 
 
 def test_double_precision_stays_op_by_op() -> None:
-    """Kernels do not compute with f64: an op that would be several calls is the one that it was;
-    what comes before and after it is compiled."""
+    """Kernels do not compute with f64: an op that would become several calls remains one call; the
+    ops before and after it are compiled."""
 
     def program(x: torch.Tensor) -> torch.Tensor:
         wide = torch.special.erf(x.double()).sort(-1).values

@@ -1,5 +1,4 @@
-"""Rows that are sorted by their experts and put back stay where they are, if the order has no
-effect."""
+"""Rows that are sorted by their experts and put back are not moved, if the order has no effect."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ def layer(
     ends: Callable[[Tensor], Tensor] = ends_of,
     keys: Callable[[Tensor], Tensor] = lambda keys: keys,
 ) -> Tensor:  # fmt: skip
-    """What mixtures of experts compute, sorted by experts."""
+    """Mixtures of experts, sorted by experts."""
     weights, chosen = torch.topk(torch.softmax(x @ router, -1), TOP, -1)
     ordered, order = torch.sort(keys(chosen.reshape(-1)))
     rows, of = x[order // TOP].bfloat16(), ends(ordered)
@@ -54,7 +53,7 @@ def inputs(tokens: int, experts: int = EXPERTS) -> tuple[Tensor, ...]:
 
 
 def sorts(program: Any) -> int:
-    """The number of tensors of one element for each pair of rows: they rank the rows."""
+    """Return the number of tensors with one element for each pair of rows: they rank the rows."""
     pairs = {(n, n) for n in (TOP, 3 * TOP, 5 * TOP)}
     return sum(v.shape in pairs for op in program.graph.ops for v in op.results)
 
@@ -104,14 +103,14 @@ TWINS: dict[str, Callable[..., Tensor]] = {
 
 @pytest.mark.parametrize("name", TWINS)
 def test_where_the_order_has_an_effect_rows_are_sorted(name: str) -> None:
-    if name == "keys that are no experts":  # PyTorch's product of groups has other rows then
+    if name == "keys that are no experts":  # PyTorch's product of groups then has other rows
         assert sorts(mi.from_torch(TWINS[name], *inputs(3)))
         return
     assert sorts(compared(TWINS[name], 3))
 
 
 def test_many_rows_are_laid_into_blocks() -> None:
-    """Products of groups of many rows need these sorted."""
+    """Products of groups of many rows need sorted rows."""
     given = inputs(100)
     program = mi.from_torch(layer, *given)
     rows = [op for op in program.graph.ops if isinstance(op, Lookup) and op.operands]

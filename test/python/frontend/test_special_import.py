@@ -1,4 +1,4 @@
-"""Roundings, rests of divisions, the error function and inverse functions: against PyTorch."""
+"""Roundings, remainders, the error function and inverse functions, against PyTorch."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_curves_are_as_precise_as_the_type(
     programs: dict[str, Program], x: Tensor, dtype: torch.dtype
 ) -> None:
     x = x.clamp(-1e3, 1e3).to(dtype)
-    # What some are asked of is rounded first.
+    # The arguments of some are rounded first.
     rounded = ("acosh",) if dtype is torch.float32 else ("acosh", "hypot", "atan2", "fmax", "cosh")
     programs = {name: program for name, program in programs.items() if name not in rounded}
     found = outputs(every(programs), (x,), typed=True)

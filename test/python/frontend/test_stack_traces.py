@@ -1,4 +1,4 @@
-"""The calls that lead to an op are those that PyTorch notes by itself."""
+"""The calls that lead to an op are those that PyTorch records by itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def of_a_function(x: torch.Tensor) -> torch.Tensor:
 
 
 def traces(program: Callable[..., object]) -> list[object]:
-    """What stands in the graph as it is captured, and in the graph of its decompositions."""
+    """The stack traces in the captured graph, and in the graph of its decompositions."""
     exported = exporting.export_program(program, (torch.randn(2, 4, 8),))
     found = [node.meta.get("stack_trace") for node in exported.graph.nodes]
     exported = decompositions.decomposed(exported, in_place=False)

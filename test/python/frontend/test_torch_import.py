@@ -28,7 +28,7 @@ X, Y, B = rand(4, 6), rand(6, 5), rand(2, 3, 4, 6)
 
 
 def fill_by_parts(x: Tensor) -> list[Tensor]:
-    """Stores into parts of tensors, as key caches are written."""
+    """Stores into parts of tensors, as in key caches."""
     joined = x.new_empty(4, 8)
     joined[:, :2].copy_(x[:, 4:])
     joined[:, 2:] = x
@@ -294,7 +294,7 @@ def test_every_row_names_an_op_of_pytorch() -> None:
     for name in TABLE:
         namespace, op, *overload = name.split(".")
         if namespace not in ("aten", "prims"):
-            continue  # of a library, which defines it when it is loaded
+            continue  # of a library that defines it when it is loaded
         packet = getattr(getattr(torch.ops, namespace), op)
         if not hasattr(packet, overload[0] if overload else "default"):
             missing.append(name)

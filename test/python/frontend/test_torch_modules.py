@@ -1,4 +1,4 @@
-"""Import of PyTorch modules: weights and buffers become inputs that are bound already."""
+"""Import of PyTorch modules: weights and buffers become inputs that are already bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that a module writes to without having them as buffers."""
+"""Tensors that a module writes to although they are not its buffers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ X, AT = torch.arange(8.0).view(2, 1, 4), torch.tensor([2])
 
 
 class Cache:
-    """An object that is no module."""
+    """An object that is not a module."""
 
     def __init__(self) -> None:
         self.rows, self.scale = torch.zeros(2, 5, 4), torch.full((4,), 3.0)
@@ -38,7 +38,7 @@ class Step(nn.Module):
 
 
 class Shared(Step):
-    """What is read shares memory with what is written."""
+    """The tensor that is read shares memory with the one that is written."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def test_a_write_is_refused_where_no_updates_are_allowed() -> None:
 
 
 def test_memory_that_is_read_as_another_tensor_is_refused() -> None:
-    with pytest.raises(GraphTypeError, match="memory of its own"):
+    with pytest.raises(GraphTypeError, match="separate memory"):
         mi.from_torch(Shared(), X, AT, allow_fallback=True, allow_updates=True)
 
 

@@ -1,4 +1,5 @@
-"""Layers as people write them: all are imported with their meaning, some go the whole way."""
+"""Layers as people write them: all are imported with their meaning, and some go through all
+stages."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ STAYS = {
     "convnext": {"aten.convolution"},
     "unet_resnet": {"aten.convolution"},
 }
-"""Ops that stay with PyTorch; in all other layers none does."""
+"""Ops that stay with PyTorch; other layers have none."""
 OPTIMIZED = (
     "convnext",
     "convnext_tail",
@@ -53,7 +54,7 @@ def test_imported_layers_mean_what_pytorch_computes(name: str) -> None:
     ours = evaluate_floats(imported.graph, [*inputs, *weights])
     exact = call(layer.module.double(), [x.double() for x in layer.inputs])
     for x, y in zip(ours, exact, strict=True):
-        # some layers compute a part in float32 whatever their type is
+        # some layers always compute a part in float32
         np.testing.assert_allclose(x, y.numpy(), rtol=1e-5, atol=1e-5 * float(y.abs().max()))
 
 

@@ -1,5 +1,5 @@
-"""A batch of prompts that are padded on the left: tokens of padding see nothing, and no other token
-may notice."""
+"""A batch of prompts that are padded on the left: tokens of padding attend to nothing, and must not
+affect other tokens."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 class Hidden(nn.Module):
-    """The model with token ids alone; the last hidden states."""
+    """The model with only token ids as input; the last hidden states."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

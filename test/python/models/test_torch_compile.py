@@ -1,8 +1,6 @@
-"""A model as people have it: ``mirage.torch.explain`` says that it is one graph, of which nothing
-stays with PyTorch.
-
-What is imported is computed op by op, without a search: what the backend does is what is tested.
-Results and greedy tokens are those of ``test_whole_models.py``.
+"""A model as people use it: ``mirage.torch.explain`` says that it is one graph, of which nothing
+stays with PyTorch. The imported program is computed op by op, without a search, since the test is
+about the backend. Results and greedy tokens are those of ``test_whole_models.py``.
 """
 
 from __future__ import annotations

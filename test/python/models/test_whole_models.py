@@ -30,10 +30,10 @@ pytest.importorskip("transformers")
 
 ROOT = Path(__file__).parents[3]
 ONE_LAYER = {"gemma2": {"num_hidden_layers": 1}}
-"""Of models that have several in the catalog."""
+"""The chosen variants of models that have several in the catalog."""
 TOKENS = {"t5": 0}
-"""Greedy tokens, if not two: one by the prompt, the other by a step of decoding. Of T5, encoder and
-decoder run once, as a whole."""
+"""The number of greedy tokens, if not two: one from the prompt, the other from a decoding step. The
+encoder and decoder of T5 run once, as a whole."""
 STEPS = frozenset(at - LENGTH for at in (12, 13, 15, 16, 31, 32, 63, 64, 75))
 """Steps of decoding at both sides of the borders of tiles of the cache, and the first and the last;
 the positions of their tokens are these."""
@@ -52,8 +52,8 @@ def test_the_kernels_of_a_whole_model(name: str) -> None:
 
 
 def test_the_kernels_of_many_steps() -> None:
-    """Kernels compute the prompt and some of 64 steps, and the program op by op the others: each
-    step reads what all earlier ones have left in the cache."""
+    """Kernels compute the prompt and some of 64 steps, and the others are computed op by op: each
+    step reads the cache that all earlier ones have written."""
     emulated: list[int] = []
 
     def sometimes(program: Program, options: Mapping[str, Any]) -> Any:

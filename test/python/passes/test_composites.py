@@ -1,4 +1,4 @@
-"""Composites are written out the same way in C++ (`mirage-decompose`) and in Python."""
+"""Composites are decomposed in the same way in C++ (`mirage-decompose`) and in Python."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def by_pass(reference: KernelGraph, stable: bool) -> KernelGraph:
 
 
 def written(graph: KernelGraph) -> str:
-    """The result as one expression, whatever the order of the ops."""
+    """Return the result as one expression, independent of the order of the ops."""
     definitions = {op.result: op for op in graph.ops}
     inputs = {v: f"%{i}" for i, v in enumerate(graph.inputs)}
 

@@ -1,4 +1,4 @@
-"""Passes on graphs with a dynamic size: each keeps it, or refuses what does not stand for all
+"""Passes on graphs with a dynamic size: each keeps it, or refuses graphs that do not hold for all
 sizes."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run(text: str, *passes: str, watch: Callable[[str, str], Any] = lambda name,
 
 
 def test_the_order_has_all_passes() -> None:
-    folder = Path(registry.__file__).parent  # tests have passes of their own elsewhere
+    folder = Path(registry.__file__).parent  # other tests register their own passes
     files = (n.removeprefix("mirage-").replace("-", "_") for n in names())
     assert len(ORDER) == sum((folder / f"{file}.py").exists() for file in files)
     assert {*ORDER} <= {*names()}

@@ -1,4 +1,5 @@
-"""The passes in one PassManager with C++ ones: forms, errors at their op, options as declared."""
+"""The passes in one PassManager together with C++ passes: forms, errors at their op, declared
+options."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ kernel.graph @f(%x: tensor<8xf32>) -> tensor<8xf32> attributes {form = #kernel.f
 
 
 def run(text: str, *passes: tuple[str, dict[str, object]]) -> tuple[str, list[str]]:
-    """The module after the passes, and what was said."""
+    """Return the module after the passes, and the diagnostics."""
     said: list[str] = []
     with ir.Context() as context:
 
@@ -99,7 +100,7 @@ def test_wrong_candidates_are_dropped_with_a_witness() -> None:
 
 
 def test_where_no_candidate_is_left_the_pass_says_what_to_do() -> None:
-    assert not [s for s in run(WRONG, VERIFY)[1] if "got none" in s]  # one is right
+    assert not [s for s in run(WRONG, VERIFY)[1] if "got none" in s]  # one is correct
     text, said = run(WRONG.replace("kernel.unary square", "kernel.unary neg"), VERIFY)
     assert text.count("^bb0") == 1
     (remedy,) = [s for s in said if "got none" in s]

@@ -137,7 +137,7 @@ def declared_passes(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def as_cpp(value: object) -> str:
-    """A default of an options dataclass as Passes.td writes it."""
+    """Return a default of an options dataclass in the notation of Passes.td."""
     if value == () or value is None:
         return ""
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""The stages on data: what they keep, refuse and choose."""
+"""The stages on data: the candidates that they keep, refuse and choose."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_verdicts_round_up() -> None:
 
 
 def with_calls() -> KernelGraph:
-    """exp -> torch -> silu, and beside it a part of its own; a constant is used on both sides."""
+    """exp -> torch -> silu, and a separate part; a constant is used on both sides."""
     b = Builder()
     x = Value(TensorType((4, 8), DType.F32), "x")
     two = b.constant(2.0)
@@ -269,7 +269,8 @@ def test_rows_that_no_block_can_hold_do_not_overflow() -> None:
 
 
 def test_candidates_that_were_written_down_are_verified_kernel_by_kernel() -> None:
-    """What tensors hold is in the text, so that it makes no difference who verifies."""
+    """The text states the values that tensors hold, so that the verdict does not depend on the
+    process that verifies."""
     b = mi.new_kernel_graph("two")
     x = b.new_input((24, 32))
     u, v = b.new_input((32, 48)), b.new_input((48, 16))

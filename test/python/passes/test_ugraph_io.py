@@ -253,7 +253,7 @@ def test_alternatives_verdicts_costs() -> None:
 
 
 def unnamed(graph: KernelGraph, number: int) -> KernelGraph:
-    """``graph`` as a region holds it: without names of its own."""
+    """Return ``graph`` as it is in a region: without names."""
     text = graph_to_text(graph).replace(' {kernel.name = "x"}', "")
     read = graph_from_text(text).graph
     return KernelGraph(f"alternative{number}", read.inputs, read.ops, read.outputs)
@@ -317,7 +317,7 @@ def test_weights_are_marked() -> None:
 
 
 def test_the_enums_agree_with_the_dialect() -> None:
-    """Attributes hold positions: the Python table must have the dialect's order."""
+    """Attributes contain indices: the Python table must have the dialect's order."""
     from mirage.dialects import scalar
 
     for ours, theirs in (

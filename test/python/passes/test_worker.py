@@ -1,4 +1,4 @@
-"""The worker's protocol, spoken by hand."""
+"""The worker's protocol, with messages written by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets that do not depend on what else the machine does."""
+"""Budgets that do not depend on other work of the machine."""
 
 from __future__ import annotations
 

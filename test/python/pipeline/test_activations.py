@@ -1,5 +1,5 @@
-"""Results keep their digits on activations as models have them: they have at most twice PyTorch's
-error, row by row, in the interpreter.
+"""Results keep their digits on activations like those of models: their error is at most twice
+PyTorch's, row by row, in the interpreter.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def test_before_a_linear_layer(kind: str, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("features", [100, 768, 1000])
 def test_the_mean_of_equal_numbers_is_that_number(features: int) -> None:
-    """In what is compiled, as in PyTorch: what is left is multiplied by as much as 300."""
+    """In the compiled program, as in PyTorch: the remaining error is multiplied by up to 300."""
     values = torch.tensor([20.3, 5.7, -1000.0, 0.1, 77.7, 3e-5])
     x = values[:, None].expand(-1, features).to(torch.float16).contiguous()
     norm = nn.LayerNorm(features, elementwise_affine=False)

@@ -1,4 +1,4 @@
-"""Attention under masks of blocks, from PyTorch to PTX that is executed."""
+"""Attention with masks of blocks, from PyTorch to PTX that is executed."""
 
 from __future__ import annotations
 

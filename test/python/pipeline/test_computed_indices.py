@@ -34,7 +34,7 @@ def last_of_mask(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_of_span(x: Tensor, first: Tensor, end: Tensor) -> Tensor:
-    """An index one further than the last element of a span."""
+    """The index after the last element of a span."""
     total = torch.nn.functional.pad(x.cumsum(1), (0, 0, 1, 0))
     row = torch.arange(len(x))[:, None]
     return (total[row, end + 1] - total[row, first]) / (end + 1 - first)[..., None]
@@ -46,13 +46,13 @@ def lines_backwards(x: Tensor, n: Tensor) -> Tensor:
 
 
 def best_in_order(x: Tensor, _: Tensor) -> Tensor:
-    """An index that kernels find, and put in order."""
+    """Indices that kernels find, and sort."""
     found = x[..., 0].topk(3, -1).indices.sort(-1).values
     return x.gather(1, found[..., None].expand(-1, -1, x.shape[-1])) * 2
 
 
 def weights_of_groups(x: Tensor, _: Tensor) -> Tensor:
-    """Elements that are chosen from the best groups, and what they are of their sum."""
+    """Elements that are chosen from the best groups, and their shares of their sum."""
     scores = x[..., 0].sigmoid()
     best = scores.view(4, 5, 2).sum(-1).topk(2, -1).indices
     kept = torch.zeros(4, 5).scatter(1, best, 1.0)[..., None].expand(4, 5, 2).reshape(4, 10)
@@ -62,7 +62,7 @@ def weights_of_groups(x: Tensor, _: Tensor) -> Tensor:
 
 
 def noise(x: Tensor, n: Tensor) -> Tensor:
-    """A number of a line for each row."""
+    """An element of a line for each row."""
     return x * torch.linspace(0.9, 0.1, 12)[n][:, None, None]
 
 

@@ -1,4 +1,4 @@
-"""The time that everything together may take, in portions."""
+"""The total available time, in portions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def test_a_portion_is_of_what_is_left(clock: Clock) -> None:
     assert first.left == pytest.approx(20.0)
     clock.now += 5.0
     assert first.left == pytest.approx(15.0)
-    # what the first part has not used is for the others
+    # the others get the time that the first part has not used
     second = whole.portion(1.0 / 2.0)
     assert second.left == pytest.approx(27.5)
     assert whole.portion(0.5, but=15.0).left == pytest.approx(20.0)
     nothing = whole.portion(0.5, but=56.0)
     assert nothing.left == 0.0
-    assert nothing.reason == "what is left of the budget is for compilation"
+    assert nothing.reason == "the rest of the budget is for compilation"
     clock.now += 15.5
     assert first.left == 0.0
     assert whole.left > 0.0

@@ -1,4 +1,5 @@
-"""Attention within documents that ids tell apart, from PyTorch to PTX that is executed."""
+"""Attention within documents that are distinguished by ids, from PyTorch to PTX that is
+executed."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def test_arithmetic(dtype: torch.dtype) -> None:
 
 
 def towards_zero(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    """Of the least number there is no absolute value."""
+    """The least number has no absolute value."""
     by = torch.where(y.abs() < 2, 3, y)
     return (
         torch.fmod(x, by), torch.fmod(x, 3), torch.fmod(x, -4), x % -5,
@@ -92,7 +92,7 @@ def test_quotients_and_remainders_towards_zero(dtype: torch.dtype) -> None:
 
 
 def least_of_rows(x: Tensor) -> tuple[Tensor, ...]:
-    """Comparisons of what a call gives, which are solved for it, are results by themselves."""
+    """Comparisons of a call's result, which are solved for it, are results by themselves."""
     least = x.amin(-1, keepdim=True)
     return least == 3, ~least < 7, (least - 2) // 4 != 1
 
@@ -165,7 +165,7 @@ def test_programs(name: str) -> None:
 
 
 def attention(ids: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Queries see the keys whose number, times 3, is at most their own."""
+    """Queries attend to the keys whose number, times 3, is at most their own."""
     seen = ids[:, None] >= ids[None, :] * 3
     return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
 
@@ -186,7 +186,7 @@ def test_a_mask_of_large_integers_is_computed_where_it_is_read() -> None:
 
 
 def test_a_kernel_and_its_reader() -> None:
-    """What is computed of integers may be compared as floats with numbers that are known."""
+    """Values computed from integers may be compared as floats with known numbers."""
 
     def program(ids: Tensor, x: Tensor) -> Tensor:
         return torch.where(ids // 16 == torch.arange(50), x, 0.0) + (ids % 8).float()
@@ -212,7 +212,7 @@ def test_an_order(*, descending: bool) -> None:
 
 
 def test_indices_that_may_be_outside_end_a_part() -> None:
-    """A program can check them before the kernels of a later part read rows by them."""
+    """A program can check indices before the kernels of a later part read rows by them."""
 
     def program(ids: Tensor, table: Tensor) -> Tensor:
         return F.embedding(ids + 1, table) * 2

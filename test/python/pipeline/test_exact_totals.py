@@ -44,7 +44,7 @@ def kernels(found: Optimized) -> int:
 
 
 def exact(program: Callable[..., Any], *inputs: Tensor) -> Optimized:
-    """Compile a program, and check that kernels compute all of it as PyTorch does."""
+    """Compile a program, and check that kernels compute all of it like PyTorch."""
     found = compiled(program, *inputs)
     assert not calls(found)
     expected = program(*inputs)
@@ -80,7 +80,7 @@ PLACES = [
 
 @pytest.mark.parametrize(("shape", "dim", "launches"), PLACES)
 def test_places_of_extremes(shape: tuple[int, ...], dim: int, launches: int) -> None:
-    """Of equal elements the first one counts. Rows are read once: a second kernel joins parts."""
+    """The first of equal elements counts. Rows are read once: a second kernel joins parts."""
     x = drawn(torch.int64, *shape)
     assert kernels(exact(lambda x: x.argmax(dim), x)) == launches
     assert kernels(exact(lambda x: x.min(dim, keepdim=True), x)) == launches
@@ -92,7 +92,7 @@ def test_extremes_of_extremes() -> None:
 
 
 def test_the_least_number_alone() -> None:
-    """Parts whose largest number is not that of the row add zeros."""
+    """Parts whose largest number is not that of the row contribute zeros."""
     x = torch.full((2, 9000), torch.iinfo(torch.int64).min)
     x[1, 8999] += 1
     exact(lambda x: (x.argmax(-1), x.argmin(-1)), x)
@@ -172,7 +172,7 @@ def test_totals_that_kernels_read(name: str) -> None:
 
 
 def test_long_rows_are_shared() -> None:
-    """Few results of many terms are found by many blocks."""
+    """Few results with many terms are computed by many blocks."""
     found = exact(lambda x: x.sum(-1), drawn(torch.int64, 2, 70000))
     first, second = (op for op in found.graph.ops if isinstance(op, Launch))
     assert first.results[0].shape == (2, 8)
@@ -180,7 +180,7 @@ def test_long_rows_are_shared() -> None:
 
 
 def test_a_dynamic_size() -> None:
-    """Rows of any number stay calls, or are kernels that take the number."""
+    """With any number of rows they remain calls, or are kernels that take the number."""
     shapes = ({0: torch.export.Dim("batch", min=1, max=40)},)
     graph = mi.from_torch(lambda x: x.sum(-1) + 1, drawn(torch.int64, 6, 35), dynamic_shapes=shapes)
     found = graph.superoptimize(chip="sm_90a", jobs=1, use_cache=False, cubin=False)

@@ -42,7 +42,7 @@ def test_the_first_finalist_is_chosen(optimized: mi.Optimized) -> None:
 def test_no_candidate_is_compiled_for_which_there_is_no_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Compiling the first takes longer than what is left of the budget."""
+    """Compiling the first takes longer than the rest of the budget."""
     passed = 0.0
     steps = Builder.steps
 

@@ -1,5 +1,5 @@
-"""A disk that is full, as the limit of file sizes pretends: programs run, and one line says why
-something is missing."""
+"""A full disk, simulated by the limit of file sizes: programs run, and one line says why something
+is missing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 @contextmanager
 def no_room() -> Generator[None]:
-    """No file grows within. A fixture would last too long: pytest says that a test passed before it
-    ends its fixtures, and its output may be a file."""
+    """No file grows in this block. A fixture would last too long: pytest reports that a test passed
+    before it ends its fixtures, and its output may be a file."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
     try:
@@ -49,7 +49,7 @@ def test_a_program_is_optimized(
         )
     assert optimized.kernels == 1
     (kept,) = (r for r in caplog.records if r.name == "mirage.cache")
-    assert "what is found and compiled is not kept" in kept.getMessage()
+    assert "results are not kept" in kept.getMessage()
 
 
 @pytest.mark.parametrize("when", ["before it starts", "while it writes"])
@@ -60,7 +60,7 @@ def test_without_room_for_the_assembler(
         raise FULL
 
     def cut_off(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        if "-o" in command:  # not where it is asked for its version
+        if "-o" in command:  # except if it is asked for its version
             Path(command[-1]).write_bytes(b"\x7fELF")
         return subprocess.CompletedProcess(command, 0, "", "")
 

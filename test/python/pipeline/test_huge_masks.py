@@ -1,4 +1,4 @@
-"""Masks of huge finite numbers, as models write them in place of minus infinity: rows that they
+"""Masks with huge finite numbers, which models write in place of minus infinity: rows that they
 mask completely have numbers, as in PyTorch."""
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def rand(*shape: int, dtype: torch.dtype) -> Tensor:
 
 
 def lowest(*shape: int, dtype: torch.dtype) -> Tensor:
-    """A mask with rows of which it leaves nothing, and one of which it leaves a part."""
+    """A mask with rows that are masked completely, and one that is masked partly."""
     mask = torch.zeros(shape, dtype=dtype)
     mask[..., 0:3, :] = mask[..., 5, 4:] = torch.finfo(dtype).min
     return mask
@@ -41,7 +41,7 @@ def multiplied(s: Tensor, left: Tensor) -> Tensor:
 
 
 def eager(q: Tensor, k: Tensor, v: Tensor, left: Tensor) -> Tensor:
-    """As Transformers writes attention beside its other forms."""
+    """As in one of Transformers' forms of attention."""
     i = torch.arange(KEYS)
     keep = (i[:, None] >= i) & left[:, None, :].bool()
     none, low = torch.zeros((), dtype=q.dtype), torch.full((), torch.finfo(q.dtype).min)

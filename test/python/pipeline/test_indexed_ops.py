@@ -1,5 +1,5 @@
-"""Ops that reduce, add and read by index, and what else is made of them, from PyTorch to PTX that
-the emulator executes, against float64."""
+"""Ops that reduce, add and read by index, and compositions of these, from PyTorch to PTX that the
+emulator executes, against float64."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_executed(name: str) -> None:
         if isinstance(op, Launch)
     ]  # fmt: skip
     assert kernels
-    for op in found.graph.ops:  # only places are computed, and tensors moved, beside the kernels
+    for op in found.graph.ops:  # apart from the kernels, only places are computed and tensors moved
         if isinstance(op, External) and not all(v.dtype.is_integer for v in op.results):
             assert op.target.split(".")[1] in ("reshape", "expand", "permute"), op.target
     (got,) = emulate(found, *inputs)
@@ -127,7 +127,7 @@ def test_picking_indices_are_checked() -> None:
 
 @pytest.mark.parametrize("store", ["index_copy", "index_put"])
 def test_several_rows_are_stored_by_two_kernels(store: str) -> None:
-    """The last index of each place, and what is stored there: nothing else is written."""
+    """The last index of each place, and the value that is stored there: nothing else is written."""
     x, rows, index = rand(6, 20), rand(2, 20), torch.tensor([4, 1])
     programs: dict[str, Program] = {
         "index_copy": lambda x, i, s: x.index_copy(0, i, s) * 2.0,
@@ -159,7 +159,7 @@ def test_a_running_log_sum_is_one_kernel(dim: int) -> None:
     [((6, 20), 0, 1), ((6, 20), 1, 1), ((2, 8192), 1, 2), ((3, 5003), 1, 3), ((5003, 3), 0, 3)],
 )
 def test_running_products(shape: tuple[int, ...], dim: int, kernels: int) -> None:
-    """What is computed of the factors and of the products is in their kernels."""
+    """Functions of the factors and of the products are in their kernels."""
 
     def program(x: Tensor) -> Tensor:
         return (1.0 - x * 1e-2).cumprod(dim) * 2.0

@@ -27,13 +27,13 @@ MASK = torch.tensor([[1, 1, 1, 0, 0], [2**33, 0, 0, 0, -1]])
 
 
 def after_padding(ids: Tensor, table: Tensor) -> Tensor:
-    """Positions as RoBERTa counts them."""
+    """Positions as in RoBERTa."""
     kept = ids.ne(PAD).int()
     return F.embedding((torch.cumsum(kept, 1).type_as(kept) * kept).long() + 1, table) * 2.0
 
 
 def collapsed(logits: Tensor) -> Tensor:
-    """The classes of a sequence without blanks and repetitions, as CTC decodes it."""
+    """The classes of a sequence without blanks and repetitions, as in CTC decoding."""
     best = logits.argmax(-1)
     before = F.pad(best, (1, 0), value=-1)[:, :-1]
     return torch.where((best != 0) & (best != before), best, -1)
@@ -87,7 +87,7 @@ def test_no_call_is_beside_the_kernels(name: str) -> None:
     [lambda ids: ids.sum(-1), lambda ids: ids.cumsum(-1), lambda ids: ids.amax(-1)],
 )
 def test_totals_that_f32_does_not_hold(program: Callable[[Tensor], Tensor]) -> None:
-    """2^40 + 1 is no f32."""
+    """2^40 + 1 is not an f32 number."""
     found = mi.optimize(mi.from_torch(program, IDS), OPTIONS)
     assert any(isinstance(op, Launch) for op in found.graph.ops)
     (y,) = emulate(found, IDS)

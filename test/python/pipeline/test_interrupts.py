@@ -27,7 +27,7 @@ def program(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 
 def interrupted(work: Callable[..., Any], times: int = 1) -> Callable[..., Any]:
-    """``work``, but the user ends its first calls."""
+    """``work``, but the user interrupts its first calls."""
     calls: list[int] = []
 
     def first(*given: Any, **named: Any) -> Any:

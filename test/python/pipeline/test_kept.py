@@ -1,4 +1,4 @@
-"""The results of an earlier run are taken only if they are complete, belong to this program and
+"""The results of an earlier run are used only if they are complete, belong to this program and
 these options, and had enough time.
 """
 
@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of what is searched and verified."""
+    """Record the names of the programs that are searched and verified."""
     done: list[str] = []
     for name in ("search_part", "verify_candidates"):
         real = getattr(part_module, name)
@@ -114,7 +114,7 @@ def test_forms_that_are_not_kept_are_made_again(searches: list[str]) -> None:
     assert "kernel.alternatives" in second.mlir["verified"]
     assert second.mlir["selected"] == first.mlir["selected"]
     assert second.mlir["reference"] == first.mlir["reference"]
-    assert not searches  # what was found for the part is kept
+    assert not searches  # the result for the part is kept
 
 
 def test_names_do_not_matter_and_equal_parts_of_other_programs_do(searches: list[str]) -> None:
@@ -230,7 +230,7 @@ def test_what_ran_out_of_time_is_searched_again_with_more(
     searches.clear()
     for budget in (1.0, 900.0):
         optimize(program, replace(OPTIONS, budget=budget))
-    assert not searches  # that was all there is
+    assert not searches  # there are no others
 
 
 def test_what_is_complete_is_not_replaced_by_what_is_not(
@@ -258,7 +258,7 @@ def test_what_the_user_has_interrupted_is_not_kept(monkeypatch: pytest.MonkeyPat
 
 
 def changed(kind: str, change: Callable[[dict[str, Any]], None]) -> None:
-    """Rewrites the entries of a kind; their hashes hold."""
+    """Rewrite the entries of a kind; their hashes stay valid."""
     store = shared_store()
     for entry in list(store.entries(headers=True)):
         if entry.kind == kind and entry.header is not None:
@@ -312,7 +312,8 @@ def test_what_is_not_as_it_should_be_is_made_again(
 
 
 def test_a_graph_with_a_broken_rule_is_refused(searches: list[str]) -> None:
-    """A loop of fewer steps than its maps need: types are right, a rule of µGraphs is not."""
+    """A loop of fewer steps than its maps need: the types are correct, but a rule of µGraphs is
+    violated."""
     few = replace(OPTIONS, candidates=1, compile=False)
     program = linear(4096, 64).program()
     optimize(program, few)
@@ -365,7 +366,7 @@ def test_what_does_not_compile_any_more_is_searched_again(
     assert found.artifacts
 
 
-# ---- where nothing can be kept
+# ---- if nothing can be kept
 
 
 def test_a_folder_that_cannot_be_written(
@@ -426,7 +427,7 @@ def test_what_was_measured_is_kept(searches: list[str]) -> None:
 
 
 def test_a_compile_process_answers_with_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it has found is loaded where nothing is on disk."""
+    """Its results are loaded if nothing is on disk."""
     program = linear(128, 64).program()
     options = {"chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False}
     request = {"program": program, "options": {**options, "use_cache": False}}

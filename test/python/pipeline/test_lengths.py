@@ -30,7 +30,7 @@ def cache(keys: int, batch: int = 2) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def decoded(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
-    """A step of decoding: what Transformers computes of a static cache."""
+    """A decoding step as in Transformers, with a static cache."""
     mask = torch.arange(k.shape[-2]) <= position[:, None]
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
 
@@ -48,7 +48,7 @@ def windowed(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
 
 
 def guarded(q: Tensor, k: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
-    """Elements beyond the length are kept out by the program itself."""
+    """The program itself excludes elements beyond the length."""
     seen = torch.arange(k.shape[-2]) < lengths.view(-1, 1, 1, 1)
     k, v = (torch.where(seen.transpose(-1, -2), x, 0.0) for x in (k, v))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
@@ -75,7 +75,7 @@ def optimized(program: Callable[..., Any], *inputs: Tensor, chip: str = "sm_90a"
 
 @pytest.mark.parametrize(("batch", "chip"), [(1, "sm_80"), (2, "sm_90a")])
 def test_a_step_of_decoding(batch: int, chip: str) -> None:
-    """The position is read by the kernel; there is nothing beside it."""
+    """The kernel reads the position; there is nothing else."""
     inputs = cache(1024, batch)
     found = optimized(decoded, *inputs, torch.tensor([300, 17][:batch]), chip=chip)
     assert not any(step.external for step in found.steps)
@@ -95,7 +95,7 @@ def test_a_ragged_batch() -> None:
 
 
 def test_a_window_at_a_position() -> None:
-    """Both ends bound the steps, and nothing is computed beside the kernel."""
+    """Both ends bound the steps, and nothing is computed outside of the kernel."""
     inputs = cache(1024)
     found = optimized(windowed, *inputs, torch.tensor([300, 17]))
     assert not any(step.external for step in found.steps)
@@ -114,7 +114,7 @@ def test_numbers_that_the_program_keeps_out() -> None:
 
 
 def paged(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Tensor:
-    """A cache in pages of 16 rows, of which each sequence has some."""
+    """A cache in pages of 16 rows, which are divided among sequences."""
     k, v = (x[table].flatten(1, 2).transpose(1, 2) for x in (k, v))
     return ragged(q, k, v, lengths)
 
@@ -130,14 +130,14 @@ def test_pages_are_read_by_the_kernel() -> None:
     (result,) = emulate(found, q, k, v, table, lengths)
     want = paged(q.double(), k.double(), v.double(), table, lengths)
     torch.testing.assert_close(result.double(), want, rtol=5e-3, atol=5e-3)
-    table[1, 3] = 128  # a page that is not there, of rows that are seen
+    table[1, 3] = 128  # a missing page with visible rows
     (result,) = emulate(found, q, k, v, table, lengths)
     assert result[1].isnan().all()
     torch.testing.assert_close(result[0].double(), want[0], rtol=5e-3, atol=5e-3)
 
 
 def test_a_ragged_batch_through_offsets() -> None:
-    """Keys of all sequences lie one after the other; where each begins is an input."""
+    """The keys of all sequences follow each other; their starts are an input."""
 
     def packed(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor) -> Tensor:
         rows = offsets[:-1, None] + torch.arange(1024)

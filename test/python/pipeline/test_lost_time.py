@@ -1,4 +1,4 @@
-"""Time in which other programs use the processors, which budgets do not count."""
+"""Time for which other programs use the processors does not count for budgets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mirage.pipeline.lost_time import MOST, Pace, counted, times
 
 
 class Machine(Clock):
-    """A machine whose processes run and wait as they are told to."""
+    """A simulated machine, whose processes run and wait as the test says."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Machine(Clock):
         return self.ran, self.waited
 
     def passes(self, seconds: float, running: float) -> None:
-        """Let time pass, in a share of which the process runs; it waits for the rest."""
+        """Let time pass; the process runs for a share of it, and waits for the rest."""
         self.now += seconds
         self.ran += running * seconds
         self.waited += (1.0 - running) * seconds

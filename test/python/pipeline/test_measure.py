@@ -1,4 +1,4 @@
-"""Candidates are timed within a time, and the fastest is kept: with a timer that pretends."""
+"""Candidates are timed within a limit, and the fastest is kept, with a simulated timer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAM = matmul(16, 256, 64)
 
 
 class Pretended:
-    """Says that the last candidate is the fastest; the first rounds are slow. Each takes a
+    """Reports that the last candidate is the fastest; the first rounds are slow. Each takes a
     second."""
 
     def __init__(self) -> None:

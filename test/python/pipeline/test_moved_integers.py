@@ -81,7 +81,7 @@ ROWS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_dynamic_size(name: str) -> None:
-    """Kernels read nothing beyond the rows that there are: calls move rows."""
+    """Kernels read nothing beyond the existing rows: calls move rows."""
     shapes = ({0: torch.export.Dim("batch", min=1, max=40)},)
     graph = mi.from_torch(ROWS[name], drawn(torch.int64, 6, 35), dynamic_shapes=shapes)
     found = graph.superoptimize(chip="sm_90a", jobs=1, use_cache=False, cubin=False)

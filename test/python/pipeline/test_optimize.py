@@ -1,6 +1,4 @@
-"""The driver: what it reports at each stage, what it refuses, and programs that partly stay with
-torch.
-"""
+"""The driver: its reports at each stage, refusals, and programs that partly stay with torch."""
 
 from __future__ import annotations
 
@@ -112,7 +110,7 @@ def test_words_for_ops_between_kernels() -> None:
 
 
 def test_a_refuted_candidate_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the search is wrong, the program's own ops remain."""
+    """If the search is wrong, the program's own ops remain."""
 
     def wrong_search(graph: KernelGraph, *rest: Any, **options: Any) -> Planner:
         b = mi.new_kernel_graph(graph.name)
@@ -146,7 +144,7 @@ def test_the_search_goes_on_without_kernels_that_are_not_shown(
     said: list[str] = []
     options = replace(FAST, candidates=1, jobs=1, watch=said.append)  # `strict` counts its calls
     result = optimize(linear().program(), options)
-    assert "search: goes on without 1 kernels that could not be verified" in said
+    assert "search: continues without 1 kernels that could not be verified" in said
     assert [c.kept for c in result.verdicts] == [False, True]
     assert any(isinstance(op, Launch) for op in result.graph.ops)
 
@@ -154,7 +152,7 @@ def test_the_search_goes_on_without_kernels_that_are_not_shown(
 def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The search goes on without it and its like, and what it finds is compiled."""
+    """The search continues without it and similar kernels, and its result is compiled."""
     graph = linear().program()
     usual = optimize(graph, replace(FAST, compile=True, cubin=False, finalists=1, jobs=1))
     (first,) = (op for op in usual.graph.ops if isinstance(op, Launch))
@@ -184,7 +182,7 @@ def test_a_kernel_that_does_not_compile_costs_that_kernel_only(
 
 
 def _kinds(launch: Launch) -> tuple[str, ...]:
-    """What a kernel does, whatever its sizes."""
+    """Return what a kernel computes, regardless of its sizes."""
     return tuple(type(op).__name__ for op in all_ops(launch.body.ops))
 
 
@@ -244,7 +242,7 @@ def test_bad_options(options: dict[str, object], kind: type[Exception], message:
 
 
 class Scan(torch.nn.Module):
-    """A program of which one op has no meaning here."""
+    """A program with an op that has no meaning here."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -339,7 +337,7 @@ def _of(phase: str, phases: list[str]) -> list[int]:
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_without_a_gpu_kernels_are_emulated() -> None:
-    """Also beside a call of PyTorch."""
+    """Also together with a call of PyTorch."""
 
     def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.linalg.inv(x @ y) @ y

@@ -1,5 +1,5 @@
 """Results for other norms, alone and before a linear layer, have at most twice PyTorch's error, row
-by row, in the interpreter, on activations as models have them.
+by row, in the interpreter, on activations like those of models.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ INPUTS = {
 }
 
 
-# A group norm before a linear layer has bf16: what is found multiplies before it divides, and of
-# subnormal numbers of f16 too little is left.
+# A group norm before a linear layer uses bf16: the result multiplies before it divides, and
+# subnormal numbers of f16 lose too many digits.
 CASES = [
     (kind, linear, (torch.float16, torch.bfloat16)[(number + linear) % 2])
     for number, kind in enumerate(KINDS)
@@ -91,7 +91,7 @@ def test_other_norms(kind: str, linear: bool, dtype: torch.dtype) -> None:
 
 
 class _Chain(nn.Sequential):
-    """Modules one after the other, of which the first may have several inputs."""
+    """Modules in sequence; the first may have several inputs."""
 
     def forward(self, *xs: torch.Tensor) -> torch.Tensor:
         first, *others = self

@@ -1,4 +1,4 @@
-"""Programs with several constants get a result: what is folded is exact, and what runs is right."""
+"""Programs with several constants get a result: folding is exact, and kernels are correct."""
 
 from __future__ import annotations
 
@@ -59,5 +59,5 @@ def test_numbers_are_read_as_written() -> None:
     assert constants(lambda x: x.mean(1), x) == {Fraction(1, 6)}
     assert constants(lambda x: torch.add(x, 0.3, alpha=0.1), x) == {Fraction(3, 100)}
     assert constants(lambda x: x * torch.tensor(0.1), x) == {Fraction(1, 10)}
-    single = Fraction(float(torch.tensor(0.10000001)))  # of which no few digits are the nearest
+    single = Fraction(float(torch.tensor(0.10000001)))  # whose nearest number needs many digits
     assert constants(lambda x: x * torch.tensor(0.10000001), x) == {single}

@@ -21,12 +21,12 @@ from mirage.semantics.ugraph import External, Launch, Steps, all_ops, loops
 
 Tensor = torch.Tensor
 OPTIONS = executed(candidates=2, budget=3600.0)
-"""More time than any machine needs: what is found does not depend on how busy it is."""
+"""More time than any machine needs, so that the result does not depend on the load."""
 
 
 @pytest.fixture(autouse=True)
 def symbolic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masks are computed from positions however small they are."""
+    """Masks are computed from positions, even if they are small."""
     monkeypatch.setattr(folding, "SMALL_BYTES", 256)
 
 
@@ -52,7 +52,7 @@ def check(
     fallback: bool = False,
     options: mi.OptimizeOptions = OPTIONS,
 ) -> mi.Optimized:
-    """Runs what was found in the emulator, and compares with PyTorch in float64."""
+    """Run the result in the emulator, and compare with PyTorch in float64."""
     found = optimized(program, *inputs, fallback=fallback, options=options)
     wide = [x.double() if x.is_floating_point() else x for x in inputs]
     with torch.no_grad():
@@ -167,7 +167,7 @@ def test_embedding_norm_and_product() -> None:
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 @pytest.mark.parametrize("shape", [(2, 8), (16,)])
 def test_rows_by_index_count_from_the_end(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-    """One kernel that reads the index itself, whatever its shape."""
+    """One kernel that reads the index itself, for any shape of it."""
     ids = IDS.clone()
     ids[0, 1], ids[1, 2] = -1, -32
     found = check(
@@ -179,7 +179,8 @@ def test_rows_by_index_count_from_the_end(dtype: torch.dtype, shape: tuple[int, 
 
 
 def test_a_table_of_biases_is_read_inside_of_attention() -> None:
-    """Biases by relative positions, as in window attention: no index is computed beside it."""
+    """Biases by relative positions, as in window attention: no index is computed outside of the
+    kernel."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, table: Tensor, ids: Tensor) -> Tensor:
         bias = table[ids.view(-1)].view(16, 16, 2).permute(2, 0, 1)
@@ -207,8 +208,8 @@ def test_rows_that_are_not_there_are_not_numbers() -> None:
 
 
 def test_cross_entropy_is_one_kernel() -> None:
-    """What a target names is picked while the row is there; some rows are ignored, and what names
-    no class is no number."""
+    """The element that a target names is picked while the row is loaded; some rows are ignored, and
+    a target that is not a class gives NaN."""
     x = rand(6, 200)
     targets = torch.tensor([0, 199, -100, 17, 128, 3])
     program = lambda x, t: F.cross_entropy(x, t, reduction="none")  # noqa: E731
@@ -220,7 +221,7 @@ def test_cross_entropy_is_one_kernel() -> None:
 
 
 def test_what_has_no_kernel_is_one_call() -> None:
-    """What runs along a line stays with PyTorch, what is around it does not."""
+    """Ops along a line stay with PyTorch; the ops around them do not."""
 
     def program(x: Tensor, w: Tensor) -> Tensor:
         seen = torch.special.i0e((x > -9).float())
@@ -233,7 +234,7 @@ def test_what_has_no_kernel_is_one_call() -> None:
 
 
 def test_integers_that_no_tile_of_floats_holds_are_exact() -> None:
-    """Token ids are compared as integers in the kernel that reads what is true."""
+    """Token ids are compared as integers in the kernel that reads the truth values."""
 
     def program(x: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         same = ids[:, None] == ids[None, :]

@@ -1,5 +1,5 @@
-"""Programs that mostly move elements: from PyTorch to PTX that the emulator executes, and how long
-they are predicted to take beside the bytes that must move."""
+"""Programs that mostly move elements: from PyTorch to PTX that the emulator executes, and their
+predicted time compared with that of the bytes that must move."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tensor = torch.Tensor
 OPTIONS = executed(candidates=2, budget=300.0, use_cache=False)
 CARD = target_for("h200")
 FIXED = 2.5
-"""µs of a launch, of the first byte's way, and of what no other block hides."""
+"""µs of a launch, of the latency of the first byte, and of the work that no other block hides."""
 
 
 def rand(*shape: int) -> Tensor:
@@ -105,7 +105,7 @@ def test_rows_that_are_looked_up_are_right(program: Callable[..., Tensor]) -> No
 
 
 def large(*shape: int) -> Tensor:
-    """Without memory: nothing is computed with it."""
+    """Without memory, since nothing is computed with it."""
     return torch.empty(shape, dtype=torch.float16, device="meta")
 
 
@@ -149,7 +149,7 @@ LARGE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 
 
 def least(program: KernelGraph) -> float:
-    """µs that all inputs and outputs take on their way, and a launch."""
+    """Return the µs for transferring all inputs and outputs, and for a launch."""
     size = sum(v.type.bytes for v in (*program.inputs, *program.outputs))
     return size / CARD.dram_bytes + FIXED
 
@@ -163,7 +163,7 @@ def test_predicted_time_is_that_of_the_bytes(name: str) -> None:
 
 
 def test_long_sums_so_far_read_twice_what_they_write() -> None:
-    """Rows of a million elements: the totals of blocks, and what is before each of them."""
+    """Rows of a million elements: the totals of blocks, and their running sums."""
     x = torch.empty(16, 1 << 20, device="meta")
     graph = mi.from_torch(lambda x: x.cumsum(-1), x).program.graph
     best = superoptimize(graph, CARD).candidates[0]
@@ -172,7 +172,7 @@ def test_long_sums_so_far_read_twice_what_they_write() -> None:
 
 @pytest.mark.parametrize(("rows", "most"), [(4096, 1.25), (5003, 1.3), (8192, 1.8)])
 def test_sums_of_columns_so_far(rows: int, most: float) -> None:
-    """Rows beyond those of one block: their part alone, or all of it, is read twice."""
+    """Rows that exceed one block: only their part, or everything, is read twice."""
     x = torch.empty(rows, 4096, device="meta")
     graph = mi.from_torch(lambda x: x.cumsum(0), x).program.graph
     best = superoptimize(graph, CARD).candidates[0]
@@ -189,7 +189,7 @@ LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
         (large(64, 2048, 64), torch.empty((64, 2048, 1), dtype=torch.int64, device="meta")),
     ),
 }  # fmt: skip
-"""Rows are looked up where they are loaded, which is decided after the search."""
+"""Rows are looked up by the kernels that load them, which is decided after the search."""
 
 
 @pytest.mark.parametrize("name", LATE)

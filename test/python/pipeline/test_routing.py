@@ -38,7 +38,7 @@ def calls(found: mi.Optimized) -> list[str]:
 
 
 def test_the_largest_and_their_places() -> None:
-    """Two kernels: what is ranked is stored, then ranked. They write the places, too."""
+    """Two kernels: the scores are stored, then ranked. They write the places, too."""
 
     def router(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         values, places = (x @ w).float().softmax(-1).topk(2, -1)
@@ -72,7 +72,7 @@ def test_a_row_reads_the_weights_of_its_expert() -> None:
 
 
 def test_both_projections_of_an_expert_are_multiplied_with_each_other() -> None:
-    """One kernel looks up both parts of an expert's matrix where they lie."""
+    """One kernel looks up both parts of an expert's matrix in place."""
 
     def gated(x: Tensor, w: Tensor, chosen: Tensor) -> Tensor:
         gate, up = (x[:, None] @ w[chosen].transpose(1, 2)).chunk(2, -1)
@@ -114,7 +114,7 @@ def test_many_rows_are_multiplied_in_blocks_of_an_expert() -> None:
 
 
 def test_experts_of_one_token_are_looked_up_where_they_are_multiplied() -> None:
-    """Their matrices are not taken for one with more rows, which would have to be copied."""
+    """Their matrices are not merged into one with more rows, which would have to be copied."""
 
     def products(x: Tensor, gate: Tensor, up: Tensor, chosen: Tensor) -> Tensor:
         gated, raised = (x @ w[chosen].transpose(1, 2) for w in (gate, up))

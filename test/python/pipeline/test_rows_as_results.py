@@ -87,8 +87,8 @@ def test_indices_that_are_outside(table: Tensor) -> None:
 
 
 def test_pages_far_outside() -> None:
-    """The number of their first row, a multiple of the page's, does not wrap around to one that is
-    there."""
+    """The number of their first row, a multiple of the page's, does not wrap around to an existing
+    row."""
     pool, lengths = rand(7, 4, 8), torch.tensor([6, 12, 3])
     pages = torch.tensor([[0, -1, 2], [3, 2**63 - 1, 2**62], [-(2**63), 2**62 + 1, -(2**62) - 2]])
 
@@ -126,7 +126,7 @@ MOVED: dict[str, tuple[Callable[[Tensor], Any], Tensor]] = {
 
 @pytest.mark.parametrize("name", MOVED)
 def test_kernels_write_what_no_view_is(name: str) -> None:
-    """Elements whose order in memory no strides describe are copied, as PyTorch does."""
+    """Elements whose order in memory cannot be described by strides are copied, as in PyTorch."""
     program, x = MOVED[name]
     found = mi.optimize(mi.from_torch(program, x, allow_fallback=True), OPTIONS)
     assert any(isinstance(op, Launch) for op in found.graph.ops)

@@ -1,5 +1,5 @@
-"""The whole way of programs with a dynamic size: imported, searched for each class, executed at
-sizes in each, compared with float64."""
+"""Programs with a dynamic size through all stages: imported, searched for each class, executed at
+sizes of each class, and compared with float64."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OPTIONS: dict[str, Any] = {
     "candidates": 4, "finalists": 1, "cubin": False, "numerics": False,
     "bounds": {"plans": 20, "columns": 400, "samples": 1, "derivations": 2},
 }  # fmt: skip
-"""What is chosen is executed here in any case, and rounding errors are those of the same program
+"""The chosen kernels are always executed here, and rounding errors are those of the same program
 without sizes; some candidates relate rows to each other."""
 
 
@@ -44,7 +44,7 @@ def optimized(
 
 
 def emulated(found: OptimizedSizes, *tensors: torch.Tensor) -> tuple[Any, ...]:
-    """What a call gives where there is no GPU."""
+    """Return the result of a call without a GPU."""
     return found.run(sized_emulator, tensors)
 
 
@@ -154,14 +154,14 @@ def test_classes(least: int, most: int, classes: tuple[int, ...]) -> None:
 
 @dataclass(frozen=True)
 class Solved:
-    """A class as it is split, with its smallest size."""
+    """A class that is split, with its smallest size."""
 
     least: int
     at_most: int
 
 
 def split_at(least: int, bounds: Sequence[int], wanted: dict[int, int | None]) -> list[Solved]:
-    """Classes up to ``bounds``, of which that up to each key of ``wanted`` is to be split."""
+    """Classes up to ``bounds``; the class up to each key of ``wanted`` is to be split."""
     smallest = [least, *(bound + 1 for bound in bounds)]
     classes: Any = [Solved(a, b) for a, b in zip(smallest, bounds)]
     solve: Any = Solved
@@ -171,7 +171,7 @@ def split_at(least: int, bounds: Sequence[int], wanted: dict[int, int | None]) -
 def test_classes_are_split() -> None:
     assert split_at(1, (64, 128), {}) == [Solved(1, 64), Solved(65, 128)]
     found = split_at(1, (64, 128, 256), {128: 96, 96: 80})
-    # the upper half would be split at the same size again, which is below it
+    # the upper half would be split again at the same size, which is outside of it
     assert found == [
         Solved(1, 64), Solved(65, 80), Solved(81, 96), Solved(97, 128), Solved(129, 256)
     ]  # fmt: skip
@@ -185,8 +185,8 @@ def test_classes_are_split() -> None:
 
 
 def test_calls_between_parts_get_the_size() -> None:
-    """One call takes its shape from the size, one stays with PyTorch, one makes rows of a tensor
-    that has none."""
+    """One call takes its shape from the size, one stays with PyTorch, one makes rows from a tensor
+    without rows."""
     token = torch.randn(1, 1, 32)
 
     def f(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -214,7 +214,7 @@ def test_rows_are_looked_up_and_numbered_by_calls() -> None:
     def f(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         x = torch.nn.functional.embedding(ids, table)
         rows = torch.arange(ids.shape[0])[:, None, None]
-        seen = mask[rows, torch.arange(6)]  # as the masks of Transformers are made
+        seen = mask[rows, torch.arange(6)]  # as for the masks of Transformers
         scores = (x @ x.transpose(1, 2)).masked_fill(~seen.expand(-1, 6, 6), float("-inf"))
         return torch.softmax(scores, -1) @ x
 
@@ -251,7 +251,8 @@ def test_what_is_summed_over_rows_of_no_input_is_refused(function: Callable[...,
 
 
 def test_rows_are_not_divided_into_classes() -> None:
-    """Their number need not be a multiple of any; at one size boxes of such rows are shifted."""
+    """Their number need not be a multiple of anything; for a single size boxes of such rows are
+    shifted."""
 
     def f(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return x @ w

@@ -1,5 +1,5 @@
-"""Predicted times of the kernels of a class at its sizes: they are those of a program of this size
-alone with the same tiles, and show which of several kernels is near the best at all sizes.
+"""Predicted times of the kernels of a class at its sizes: they equal those of a program of this
+single size with the same tiles, and show which of several kernels is near the best at all sizes.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def test_the_first_stays_where_nothing_is_told_apart() -> None:
 
 
 def worst(rows: list[list[float]], best: list[float]) -> float:
-    """Return the largest ratio to the best of the row of which it is smallest."""
+    """Return the smallest of the rows' largest ratios to the best."""
     return min(max(t / b for t, b in zip(row, best, strict=True)) for row in rows)
 
 
 def test_a_class_is_split_where_no_depth_is_near_the_best_everywhere() -> None:
-    """Six stages leave room for fewer blocks than three: at some sizes that is one more turn."""
+    """Six stages leave room for fewer blocks than three: at some sizes this costs one more wave."""
     compared = Compared((0, 1), 65, 128, H200)
     shallow = attention(128, 2)
     sizes = range(128, 64, -7)
@@ -124,7 +124,8 @@ def test_what_is_best_nowhere_else_is_not_split() -> None:
 def test_of_equally_fast_graphs_the_nearest_to_the_best_comes_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One takes as long for fewer rows, one takes less; the last one is slower for the most."""
+    """One takes as long for fewer rows, one takes less, and the last one is slower for the most
+    rows."""
     text = TEXT.format(b=128, stages=4)
     warps = {4: lambda n: 20.0, 8: lambda n: 20.2 * n / 128, 16: lambda n: 25.0 * n / 128}
     graphs = [graph_from_text(text.replace("warps = 4", f"warps = {w}")).graph for w in warps]

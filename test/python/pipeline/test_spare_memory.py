@@ -1,4 +1,4 @@
-"""Memory that is given back is kept by the processes of our own."""
+"""Our own processes keep memory that is freed."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ print(first, pages())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a setting of glibc")
 def test_pages_are_asked_for_once() -> None:
-    """Where memory lies is another matter in each process, so three may try."""
+    """The layout of memory differs between processes, so there are three attempts."""
     assert any(kept < 2_000 < first for first, kept in (pages() for _ in range(3)))  # of 125 000
 
 
 def pages() -> tuple[int, int]:
-    """Return how many pages a process asks for, before and after it keeps memory."""
+    """Return how many pages a process requests, before and after it keeps memory."""
     done = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
     first, kept = map(int, done.stdout.split())
     return first, kept

@@ -1,4 +1,4 @@
-"""Products in TF32, where PyTorch is set to multiply f32 that way: from module to kernel."""
+"""Products in TF32, if PyTorch's settings allow it for f32: from module to kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.verify import VerifyOptions, verify
 
 
 class Layer(torch.nn.Module):
-    """A gated product: what is computed of one product is a factor of the next."""
+    """A gated product: a function of one product is a factor of the next."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ def high() -> Iterator[None]:
 
 
 def products(graph: KernelGraph) -> list[bool]:
-    """Whether each product rounds its factors, those in kernels included."""
+    """Return for each product, including those in kernels, whether it rounds its factors."""
     found: list[bool] = []
     for op in graph.ops:
         inside: list[Op] = [op]

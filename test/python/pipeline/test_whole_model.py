@@ -1,4 +1,4 @@
-"""What an artifact of a whole model can say of a call of PyTorch."""
+"""The representation of a call of PyTorch in the artifact of a whole model."""
 
 from __future__ import annotations
 

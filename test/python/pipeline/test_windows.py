@@ -1,4 +1,4 @@
-"""Pools of windows that overlap: kernels for them are found, shown and right."""
+"""Pooling with overlapping windows: kernels are found, proved and correct."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def test_a_kernel_is_shown_for_windows(name: str, dtype: torch.dtype) -> None:
     found = optimize(imported.program, replace(OPTIONS, compile=False))
     assert [c.kept for c in found.verdicts] == [True]
     assert not found.report.notes
-    # what is padded with is no tensor that a kernel writes
+    # the padding is not a tensor that a kernel writes
     assert all(launch.operands for launch in launches(found.graph.ops))
 
 
 def test_constants_that_a_kernel_stores_are_not_made_again() -> None:
-    """What windows are padded with is stored by a kernel of the first plans, and read by joins."""
+    """In the first plans a kernel stores the padding of windows, which joins read."""
     imported, x = pooled(POOLS["as PoolFormer's"], torch.float32)
     found = optimize(imported.program, replace(OPTIONS, bounds=FEW_CHOICES))
     (actual,) = emulate(found, x)

@@ -1,5 +1,5 @@
-"""Processes that share the work: forks, new interpreters where this process cannot be copied, and
-none where there is no room for any."""
+"""Processes that share the work: forks, new interpreters if this process cannot be forked, and none
+if there is no memory for any."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirage.pipeline.worker_processes import worker_processes
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """This process holds so much memory that one copy of it has room, and no second one."""
+    """This process uses so much memory that there is room for one copy of it, but not for two."""
     fork, started = os.fork, list[int]()
 
     def once() -> int:
@@ -46,12 +46,12 @@ def test_a_process_that_cannot_be_copied_starts_new_ones(
     for worker in set(multiprocessing.active_children()) - before:
         end = time.monotonic() + 120.0  # it may still be starting
         while worker.is_alive() and time.monotonic() < end:
-            worker.join(0.1)  # a thread of the pool may be the one that learns of the end
+            worker.join(0.1)  # a thread of the pool may be the one that is notified of the end
         assert not worker.is_alive()
 
 
 def test_a_large_process_optimizes_in_full(large: list[int]) -> None:
-    """Its workers find what it finds alone."""
+    """Its workers find the same as a single process."""
     del large[:]
     graph = mirage.new_kernel_graph()
     graph.mark_output(graph.rms_norm(graph.new_input((16, 64), mirage.float16)))

@@ -28,7 +28,8 @@ Step = Callable[[list[Tensor]], Tensor]
 
 @dataclass
 class Drawn:
-    """A program: inputs, steps that each add a value to those before, and which are results."""
+    """A program: inputs, steps that each add a value to the previous ones, and the indices of the
+    results."""
 
     inputs: list[Tensor]
     steps: list[tuple[str, Step]] = field(default_factory=list[tuple[str, Step]])

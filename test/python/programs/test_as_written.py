@@ -1,4 +1,5 @@
-"""Programs as people write them: kernels are found for all, and compute what PyTorch does."""
+"""Programs as people write them: kernels are found for all of them, and compute the same as
+PyTorch."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def cosine_of_rows(a: Tensor, b: Tensor) -> Tensor:
 
 
 def contrastive(a: Tensor, b: Tensor, scale: Tensor) -> Tensor:
-    """What CLIP is trained with."""
+    """The training loss of CLIP."""
     a, b = F.normalize(a, dim=-1), F.normalize(b, dim=-1)
     scores, target = scale.exp() * a @ b.t(), torch.arange(a.shape[0])
     return (F.cross_entropy(scores, target) + F.cross_entropy(scores.t(), target)) / 2

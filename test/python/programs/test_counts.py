@@ -1,5 +1,5 @@
-"""Integers that are summed, or of which the largest is taken, in kernels: as far as f32 holds all
-that comes up on the way."""
+"""Integers that are summed, or whose maximum is taken, in kernels, as long as f32 holds all
+intermediate values."""
 
 from __future__ import annotations
 

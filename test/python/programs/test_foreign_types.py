@@ -1,5 +1,5 @@
 """Tensors of types that kernels do not have: complex numbers, unsigned integers, floats of 8 bits.
-Calls of PyTorch pass them on; what is computed of their parts has kernels."""
+Calls of PyTorch pass them on; computations with their parts have kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A softmax of which one score is far above the others hands that one's value on as it is."""
+"""A softmax in which one score is far above the others returns that score's value unchanged."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Programs at the edges of what a program is, each executed and compared with PyTorch: results that
-are inputs, views, constants or no tensors; inputs that are not read or passed several times; sizes
-of 0 and 1; tensors of rank 0 to 6; f64.
+"""Programs that are extreme cases, each executed and compared with PyTorch: results that are
+inputs, views, constants or not tensors; inputs that are not read or passed several times; sizes of
+0 and 1; tensors of rank 0 to 6; f64.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def solved(function: Function, *inputs: Any, **options: Any) -> mi.Optimized:
 
 
 def check(function: Function, *inputs: Any, **options: Any) -> tuple[mi.Optimized, tuple[Any, ...]]:
-    """The program in the emulator against PyTorch, with other numbers than at the import."""
+    """Compare the program in the emulator with PyTorch, with numbers other than those at import."""
     optimized = solved(function, *inputs, **options)
     fresh = [x * 0.5 + 0.25 if isinstance(x, torch.Tensor) else x for x in inputs]
     want = function(*fresh)
@@ -270,7 +270,7 @@ def test_f64_stays_with_pytorch(mixed: bool) -> None:
     assert launched == mixed
 
 
-# ---- other ways in
+# ---- other entry points
 
 
 def test_a_built_graph_may_return_its_input() -> None:

@@ -87,5 +87,5 @@ def test_no_call_remains(name: str) -> None:
     ids=["a sum", "a comparison", "a large number", "a large tensor"],
 )
 def test_numbers_that_pytorch_converts(program: Program) -> None:
-    """They are not numbers of the type, so PyTorch computes with others."""
+    """They are not numbers of the type, so PyTorch computes with other numbers."""
     check(program, X)

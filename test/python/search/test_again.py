@@ -1,4 +1,4 @@
-"""Searches that go on without kernels that turned out to be of no use."""
+"""Searches that continue without kernels that turned out to be unusable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMITS = SearchLimits(columns=400, samples=1, derivations=2, candidates=4)
 
 
 def kernels_of(result: SearchResult) -> list[Pick]:
-    """The kernels of the best candidate that is one kernel or several."""
+    """Return the kernels of the best candidate that consists of one kernel or of several."""
     best = result.candidates[0]
     picks = (best.pick_of(op) for op in best.graph.ops if isinstance(op, Launch))
     return list({id(p): p for p in picks if p is not None}.values())
@@ -45,7 +45,7 @@ def test_kernels_that_are_refused_give_way_to_others() -> None:
 
 
 def test_kernels_whose_sizes_are_to_blame_give_way_to_other_sizes() -> None:
-    """Not all kernels of their structure are of no use."""
+    """Other kernels of the same structure may still be usable."""
     planner = Planner(rms_swiglu_down(8, 256, 512), H200, LIMITS)
     wrong = kernels_of(planner.run())
     others = planner.again(wrong, 60.0, sizes=True)
@@ -64,7 +64,7 @@ def test_how_the_program_can_be_cut_is_looked_at_once(monkeypatch: pytest.Monkey
 
 
 def test_what_is_wrong_twice_has_no_kernels_any_more() -> None:
-    """So a search that is continued comes to its end: at last every op is a kernel of its own."""
+    """So a continued search ends: in the last step every op is a separate kernel."""
     planner = Planner(rms_linear(8, 256, 256), H200, replace(LIMITS, choices=4))
     result = planner.run()
     for _ in range(60):
@@ -77,7 +77,8 @@ def test_what_is_wrong_twice_has_no_kernels_any_more() -> None:
 
 
 def test_ways_that_were_left_out_are_looked_at_when_all_others_are_refused() -> None:
-    """A grid that splits the sum is hopeless beside one that does not, and all that is left."""
+    """A grid that splits the sum is hopeless compared with one that does not, but the only one
+    left."""
     x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
     planner = Planner(graph("product", (x, w), b, b.matmul(x, w)), H200, LIMITS)
     result = planner.run()
@@ -92,8 +93,8 @@ def test_ways_that_were_left_out_are_looked_at_when_all_others_are_refused() -> 
 def test_parts_without_a_kernel_share_what_they_compute(
     monkeypatch: pytest.MonkeyPatch, share: float
 ) -> None:
-    """A cast that several parts read is there once where these parts keep their own ops: no kernel
-    was found in the time, or all were refused."""
+    """A cast that several parts read occurs once if these parts keep their own ops because no
+    kernel was found in the time, or all were refused."""
     x, u, v = tensor("x", 8, 64), tensor("u", 64, 64), tensor("v", 64, 64)
     b = Builder()
     wide = b.cast(x, DType.F32)
@@ -125,7 +126,7 @@ def test_parts_without_a_kernel_share_what_they_compute(
 
 
 def test_a_search_goes_on_within_other_limits() -> None:
-    """What a few plans have left out is found then, and nothing that is known is looked for
+    """Kernels that the first few plans left out are then found, and known results are not searched
     again."""
     program = rms_swiglu_down(8, 256, 512)
     whole = Planner(program, H200, LIMITS).run()
@@ -164,7 +165,7 @@ def test_what_was_cancelled_is_solved_when_it_is_wanted_again() -> None:
 def test_kernels_of_single_ops_have_the_constants_that_they_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where no plan is found in the time; a constant is no tensor that a kernel could read."""
+    """If no plan is found in the time; a constant is not a tensor that a kernel could read."""
     x, b = tensor("x", 8, 64), Builder()
     wide = b.binary(BinaryFn.MUL, b.cast(x, DType.F32), b.constant(1.0 / 64.0))
     total = b.binary(BinaryFn.ADD, b.reduce(ReduceFn.SUM, wide, (1,)), b.constant(1e-6))

@@ -1,5 +1,5 @@
-"""Programs at the edges: sizes of one, primes, broadcasting in odd places, nothing to do; and what
-is refused, in words."""
+"""Extreme programs: sizes of one, primes, broadcasting in unusual places, nothing to do; and the
+messages of refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def outer_sum() -> KernelGraph:
 
 
 def middle() -> KernelGraph:
-    """Size 1 in the middle, missing dimensions in front, and a batch that only one side has."""
+    """Size 1 in the middle, missing leading dimensions, and a batch on one side only."""
     x, y, w, b = tensor("x", 3, 1, 7), tensor("y", 5, 1), tensor("w", 2, 1, 7, 3), Builder()
     return graph("middle", (x, y, w), b, b.matmul(b.binary(BinaryFn.SUB, x, y), w))
 

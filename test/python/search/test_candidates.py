@@ -1,4 +1,4 @@
-"""Every candidate computes what its program computes, whatever the sizes; checked in float64."""
+"""Every candidate computes the same as its program, at all sizes; checked in float64."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirage.workloads.served import rms_silu_linear
 from thorough import some_of
 
 TWO_LOOPS = ("rms_silu_linear", "centred_sums")
-"""A function of the norm is summed: no order of one loop will do."""
+"""A function of the norm is summed: a single loop is not enough."""
 
 
 def check_all(graph: KernelGraph, limits: SearchLimits) -> None:
@@ -94,7 +94,7 @@ def test_every_frame_type_computes_the_program(graph: KernelGraph) -> None:
         np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-10, err_msg=kind)
     several = graph.name in TWO_LOOPS or any("three times" in kind for kind in kinds)
     assert len(kinds) >= (2 if several else 3), kinds
-    # where f16 would not hold an operand, statistics may come first as well
+    # if f16 could not hold an operand, statistics may also come first
     assert any("twice" in kind for kind in kinds) or graph.name not in TWO_LOOPS, kinds
 
 

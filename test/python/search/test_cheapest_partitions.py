@@ -19,7 +19,7 @@ WIDE = 10**6
 
 @dataclass(frozen=True)
 class Problem:
-    """A graph and what each part costs: sums of eighths, so that totals are exact."""
+    """A graph and the cost of each part: multiples of an eighth, so that totals are exact."""
 
     dag: Dag
     seed: int
@@ -30,7 +30,7 @@ class Problem:
         return inf if rng.random() < 0.2 else rng.randrange(8, 80) / 8
 
     def bound(self, part: Part) -> float:
-        """At most the cost; for a part without a kernel anything."""
+        """A lower bound of the cost; any number for a part without a kernel."""
         rng = random.Random(f"bound {self.seed} {part}")
         cost = self.cost(part)
         least = rng.choice([0.0, 0.5, 1.0]) * (8.0 if cost == inf else cost)
@@ -99,7 +99,7 @@ def allowed(dag: Dag, groups: list[list[int]], stored: set[int]) -> bool:
 
 
 def brute_force(problem: Problem) -> list[tuple[float, frozenset[Part]]]:
-    """All partitions with a finite cost, the cheapest first."""
+    """Return all partitions with a finite cost, the cheapest first."""
     dag, found = problem.dag, list[tuple[float, frozenset[Part]]]()
     for stored in stored_sets(dag):
         for groups in groupings(sorted(stored), problem.results):
@@ -121,7 +121,7 @@ def brute_force(problem: Problem) -> list[tuple[float, frozenset[Part]]]:
 def run(
     problem: Problem, partitions: Partitions, stop: int = WIDE, enough: float = 0.0
 ) -> tuple[float, int]:
-    """Solves one part at a time; a plan that is the best one at a doubt of ``enough`` is taken."""
+    """Solve one part at a time; a plan that is the best one at a doubt of ``enough`` is taken."""
 
     def advance(unsolved: list[Part], cost: float) -> None:
         partitions.settle(unsolved[0], problem.cost(unsolved[0]))
@@ -211,7 +211,8 @@ def test_few_states_give_a_partition_that_is_no_better(problem: Problem, width: 
 
 
 def test_states_of_a_chain_grow_with_its_length_only() -> None:
-    """A chain whose parts hold at most three inner nodes, read by the one after the next, too."""
+    """A chain whose parts have at most three inner nodes, which the node after the next one reads,
+    too."""
 
     def states(count: int) -> int:
         reads = tuple(tuple(u for u in (v - 2, v - 1) if u >= 0) for v in range(count))
@@ -229,8 +230,7 @@ def long_program(count: int) -> Dag:
 
 @pytest.mark.parametrize("width", [1, 3, 20])
 def test_all_stored_is_always_a_way(width: int) -> None:
-    """Parts with much inside promise more; if there is no kernel for them, what is left is each
-    value by itself."""
+    """Larger parts promise more; if there is no kernel for them, only single values are left."""
     dag = long_program(24)
     cuts = Cuts(dag, lambda _: True, lambda p: 1.0 if dag.inside(p) else 5.0, width)
     assert cuts.cut_off

@@ -46,9 +46,10 @@ from thorough import some_of
 
 TILE = {"m": 2, "n": 3, "k": 4, "l": 5, "d": 3}
 STEPS = {"T": 2, "U": 2}
-"""Steps of the loop, and of a loop inside of each of its steps."""
+"""Steps of the loop, and of a loop inside each of its steps."""
 OP = 200.0
-"""Cost of any op, on top of its work: the enumeration then goes by the number of ops first."""
+"""Cost of any op, in addition to its work: the enumeration is then ordered by the number of ops
+first."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Case:
 
     @property
     def steps(self) -> dict[str, str]:
-        """For each looped axis that of its steps."""
+        """Return the axis of the steps for each looped axis."""
         return {a: t for a, t in ((self.loop, "T"), (self.inner, "U")) if a is not None}
 
 
@@ -137,7 +138,7 @@ CASES = [
 
 
 class Ours:
-    """The search's derivations in one frame, and the cheapest of them."""
+    """Return the search's derivations in one frame, and the cheapest of them."""
 
     def __init__(self, case: Case) -> None:
         program = case.program
@@ -185,10 +186,9 @@ class Ours:
 @dataclass(frozen=True, eq=False)
 class Tile:
     """A value of the enumeration: its axes in order, its numbers, and the loops after which it is
-    there.
-
-    The loop's steps are the axis ``T``, those of a loop inside of it the axis ``U``. What does not
-    change with ``T`` can be summed over ``U`` in a loop before the nest, the loop ``first``.
+    available. The loop's steps are the axis ``T``, those of a loop inside it the axis ``U``. A
+    value that does not depend on ``T`` can be summed over ``U`` in a loop before the nest, the loop
+    ``first``.
     """
 
     axes: tuple[str, ...]
@@ -205,14 +205,15 @@ class Tile:
         return {*self.axes} - STEPS.keys()
 
     def joined(self, other: Tile) -> frozenset[str] | None:
-        """The loops after which both are there, or None where there is no such place."""
+        """Return the loops after which both are available, or None if there is no such place."""
         after, axes = self.after | other.after, {*self.axes, *other.axes}
         if ("T" in after and axes & STEPS.keys()) or ("U" in after and "U" in axes):
             return None
         return after
 
     def summed(self, axis: str) -> frozenset[str] | None:
-        """The loops after which the sum over an axis is there, or None where there is none."""
+        """Return the loops after which the sum over an axis is available, or None if it is
+        nowhere."""
         if axis == "T":
             return None if "U" in self.axes else (self.after - {"U"}) | {"T"}
         if axis == "U" and "T" in self.axes:
@@ -224,7 +225,7 @@ class Tile:
 
 @dataclass
 class Step:
-    """An op: its cost, the tile that it makes, and the number of that tile once it was computed."""
+    """An op: its cost, its resulting tile, and the number of that tile once it is computed."""
 
     price: float
     tile: Callable[[], Tile]
@@ -232,7 +233,7 @@ class Step:
 
 
 State = tuple[tuple[int, ...], tuple[int, ...]]
-"""Values made, and those of them not used yet."""
+"""The computed values, and those that are not used yet."""
 
 
 class BruteForce:
@@ -259,7 +260,7 @@ class BruteForce:
         return found
 
     def run(self, is_target: Callable[[Tile], bool], limit: float) -> float | None:
-        """The least cost below ``limit`` of a graph that has the target, or None."""
+        """Return the least cost below ``limit`` of a graph that computes the target, or None."""
         heap: list[tuple[float, State]] = [(0.0, ((), ()))]
         done: set[State] = set()
         while heap:
@@ -285,7 +286,7 @@ class BruteForce:
         return None
 
     def number(self, step: Step) -> int:
-        """The number of a step's tile, which is computed where the limit allows the step."""
+        """Return the number of a step's tile, which is computed if the limit allows the step."""
         if step.made is None:
             step.made = self.intern(step.tile())
         return step.made
@@ -334,7 +335,8 @@ class BruteForce:
 
 
 def target_of(case: Case, brute: BruteForce, ours: Ours) -> Any:
-    """The program's result on the inputs of the enumeration, steps joined into their axes."""
+    """Return the program's result on the inputs of the enumeration, with steps joined into their
+    axes."""
     from mirage.semantics.evaluation.evaluate import evaluate_floats
 
     inputs: list[Any] = []

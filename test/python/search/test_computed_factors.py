@@ -1,4 +1,4 @@
-"""The factors of products that warpgroups can read, as the search predicts it."""
+"""The search's prediction of the factors of products that warpgroups can read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIMITS = SearchLimits(columns=1500, samples=1)
 
 
 def attention(changed: str) -> KernelGraph:
-    """Attention whose queries or keys are first changed element by element."""
+    """Attention whose queries or keys are first transformed element by element."""
     q, k, v = tensor("q", 32, 1024, 64), tensor("k", 32, 64, 2048), tensor("v", 32, 2048, 64)
     b = Builder()
     q_in, k_in = (b.unary(UnaryFn.SILU, x) if x.name == changed else x for x in (q, k))
@@ -33,8 +33,8 @@ def attention(changed: str) -> KernelGraph:
 def test_what_is_computed_is_a_left_factor_of_warpgroups(
     changed: str, can: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keys are the right factor of the scores, since those are the left one of the weighted sum:
-    what is written for warpgroups with keys that the kernel computes is refused, at all sizes."""
+    """Keys are the right factor of the scores, since scores are the left one of the weighted sum:
+    launches for warpgroups with keys that the kernel computes are refused, at all sizes."""
     tried: list[bool] = []
     check = launches_module.check_launch
 
@@ -53,8 +53,8 @@ def test_what_is_computed_is_a_left_factor_of_warpgroups(
 def test_a_factor_computed_from_inputs_may_be_stored_before_long_products(
     rows: int, stored: bool
 ) -> None:
-    """The products of many rows take longer than reading their factors; those of few rows change
-    theirs on the way. What is only a view of an input is never stored."""
+    """Products of many rows take longer than reading their factors; those of few rows transform
+    theirs while loading. Mere views of inputs are never stored."""
     x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 8192, 4096)
     b = Builder()
     scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))
@@ -81,7 +81,7 @@ def test_a_computed_factor_of_halves_is_stored_in_one_layout(dtype: DType, layou
 
 @pytest.mark.parametrize("rows", [2048, 16])
 def test_a_factor_is_never_stored_in_a_wider_type(rows: int) -> None:
-    """What is converted takes less memory; if it is computed, it may be stored itself."""
+    """A converted tensor takes less memory; if it is computed, it may be stored itself."""
     x, gain, w = tensor("x", rows, 4096), tensor("gain", 4096), tensor("w", 4096, 8192)
     b = Builder()
     scaled = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, gain, b.constant(1.0)))

@@ -32,7 +32,7 @@ def gated() -> KernelGraph:
 
 
 def regions(program: KernelGraph) -> list[Region]:
-    """The region of each result."""
+    """Return the region of each result."""
     found = Program(program, H200, SearchReport())
     return [found.region((output,), ()) for output in program.outputs]
 
@@ -51,7 +51,7 @@ def test_kinds_are_those_of_what_is_known_of_the_tensors() -> None:
 
 
 def test_kinds_are_those_of_the_roles_of_tensors() -> None:
-    """A weight whose product is divided by another one grows otherwise than one that is not."""
+    """A weight whose product is divided by another one grows differently from one that is not."""
     b, x = Builder(), tensor("x", 4, 64)
     weights = [tensor(f"w{i}", 64, 64) for i in range(2)]
     products = [b.matmul(x, w) for w in weights]
@@ -62,7 +62,7 @@ def test_kinds_are_those_of_the_roles_of_tensors() -> None:
 
 
 def test_ways_are_those_of_the_equal_region() -> None:
-    """They are written for the other values, and share none with each other."""
+    """They are emitted for the other values, and share none with each other."""
     program = gated()
     first, second, narrower = regions(program)
     solver = KernelSolver(H200, LIMITS, SearchReport())

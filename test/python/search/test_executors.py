@@ -59,7 +59,7 @@ def test_an_executor_changes_nothing(
             assert [c.cost.time for c in together.candidates] == [
                 c.cost.time for c in alone.candidates
             ]
-            # the same kernels were solved, and those that plans ask for later
+            # the same kernels were solved, and those that plans request later
             assert together.report.kernels >= alone.report.kernels
             assert together.report.stop is alone.report.stop
 

@@ -110,7 +110,7 @@ def test_qk_norm_gains_can_be_folded_onto_one_side() -> None:
     ]
     assert (
         texts
-    )  # the gains are two one-dimensional loads; in some candidate they meet before q or k
+    )  # the gains are two one-dimensional loads; some candidate combines them before q or k
 
     def folded(ops: list[Op]) -> bool:
         gains = {op.result for op in ops if isinstance(op, Load) and len(op.result.shape) == 1}
@@ -139,8 +139,8 @@ def test_rows_that_are_loaded_at_once_go_to_small_blocks() -> None:
 
 
 def test_layer_norm_is_stored_once_for_all_columns_of_a_product() -> None:
-    # 6.05 us on an H200, 6.73 in one kernel: each of its blocks normalizes all rows, which nothing
-    # is beside, and the second of two kernels starts early.
+    # 6.05 µs on an H200, 6.73 in one kernel: each of its blocks normalizes all rows, which nothing
+    # overlaps, and the second of two kernels starts early.
     norm, product = launches(layer_norm_linear_gelu(8, 1024, 4096))
     assert count(norm.body.ops, Matmul) == 0
     assert count(product.body.ops, Matmul) == 1

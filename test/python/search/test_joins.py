@@ -1,4 +1,4 @@
-"""Joins disappear where every op between them and a sum works on parts; elsewhere they stay."""
+"""Joins disappear if every op between them and a sum works on parts; otherwise they stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mirage.verify import Kind, VerifyOptions, verify
 
 
 def features() -> KernelGraph:
-    """A product over features and weights that are both in two parts."""
+    """A product over features and weights that both consist of two parts."""
     x, y, w, v = tensor("x", 8, 48), tensor("y", 8, 16), tensor("w", 48, 24), tensor("v", 16, 24)
     b = Builder()
     joined = b.unary(UnaryFn.SILU, b.concat((x, y), 1))

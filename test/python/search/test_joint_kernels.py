@@ -57,7 +57,7 @@ def program() -> KernelGraph:
 
 @pytest.fixture(scope="module")
 def ways(program: KernelGraph) -> list[KernelGraph]:
-    """The ways to compute the program in one kernel."""
+    """Return the ways to compute the program in one kernel."""
     solver = KernelSolver(H200, SearchLimits(columns=800), SearchReport())
     found = (solver.write(p) for p in solver.solve(region(program).problem(), 8))
     return [
@@ -104,7 +104,7 @@ def test_the_search_finds_it() -> None:
 
 
 def test_sizes_that_do_not_divide_each_other() -> None:
-    """768 and 144 columns: 48 blocks compute 16 and 3 of them."""
+    """768 and 144 columns: each of 48 blocks computes 16 and 3 of them."""
     b, x = Builder(), tensor("x", 1, WIDTH)
     weights = [tensor(f"w{i}", WIDTH, n) for i, n in enumerate((768, 144))]
     program = graph("unlike", (x, *weights), b, *(b.matmul(x, w) for w in weights))
@@ -194,7 +194,7 @@ def test_which_values_are_computed_side_by_side() -> None:
 
 def test_a_group_is_solved_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Queries are joined to keys, and to keys and values: the second time they are known, and the
-    kernels are those that are found without that."""
+    kernels are the same as without this."""
     solved: list[tuple[Value, ...]] = []
     solve = KernelSolver.solve
 

@@ -1,4 +1,4 @@
-"""Ways to compute a value: those that cannot be among the best ones are not looked at."""
+"""Ways to compute a value: those that cannot be among the best ones are skipped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 
 
 def product() -> Region:
-    """A sum that the grid splits needs a second kernel, which takes longer here than all else."""
+    """A sum that the grid splits needs a second kernel, which takes longer here than everything
+    else."""
     x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
     program = graph("product", (x, w), b, b.matmul(x, w))
     return Program(program, H200, SearchReport()).region(program.outputs, ())
@@ -92,7 +93,7 @@ def test_sizes_at_which_a_tensor_is_no_tile_are_not_looked_at(
 
 
 def test_partial_results_bound_kernels_from_below(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scores of all heads in parts take longer to store and add than anything else."""
+    """Storing and adding scores of all heads in parts takes longer than anything else."""
     q, k, b = tensor("q", 8, 512, 128), tensor("k", 8, 512, 128), Builder()
     scores = b.unary(UnaryFn.EXP, b.matmul(q, b.transpose(k, (0, 2, 1))))
     program = graph("scores", (q, k), b, b.reduce(ReduceFn.SUM, scores, (2,)))

@@ -1,4 +1,4 @@
-"""Joins move past what is computed of them where less is copied afterwards."""
+"""Joins move past the ops that read them if less is then copied."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def by_halves() -> KernelGraph:
 
 
 def by_pairs() -> KernelGraph:
-    """Rotate neighbours instead of halves."""
+    """Rotate neighbouring elements instead of halves."""
     x, c, s, b = tensor("x", 5, 2, 8), tensor("c", 5, 1, 8), tensor("s", 5, 1, 8), Builder()
     pairs = b.reshape(x, (5, 2, 4, 2))
     even, odd = (b.slice(pairs, (0, 0, 0, i), (5, 2, 4, 1)) for i in (0, 1))
@@ -35,7 +35,7 @@ def by_pairs() -> KernelGraph:
 
 
 def of_planes() -> KernelGraph:
-    """Halves that are taken from a view with a dimension of its own for them."""
+    """Halves that are taken from a view with a separate dimension for them."""
     x, c, s, b = tensor("x", 5, 2, 8), tensor("c", 5, 1, 8), tensor("s", 5, 1, 8), Builder()
     planes = b.reshape(x, (5, 2, 2, 4))
     low, high = (b.slice(planes, (0, 0, i, 0), (5, 2, 1, 4)) for i in (0, 1))
@@ -82,7 +82,7 @@ def test_rotary_positions_copy_nothing() -> None:
 
 
 def test_what_is_cut_is_given() -> None:
-    """No computed value is stored to be cut, and each part of an input is cut once."""
+    """No computed value is stored just to be sliced, and each part of an input is sliced once."""
     for program in (by_halves(), by_pairs(), of_planes()):
         _, found = searched(program)
         check_graph(found)
@@ -95,7 +95,7 @@ def test_what_is_cut_is_given() -> None:
 
 
 def test_joins_come_last_and_cuts_first() -> None:
-    """Nothing is computed of what is joined, or cut after more than the product."""
+    """Nothing is computed from the join, and no slice comes after more than the product."""
     program = of_heads()
     _, found = searched(program)
     check_graph(found)
@@ -137,7 +137,7 @@ def test_a_join_for_the_caller_stays() -> None:
 
 
 def test_what_reads_all_of_it_gets_it() -> None:
-    """A softmax over joined scores needs them as one tensor: nothing is gained."""
+    """A softmax over joined scores needs them as one tensor, so nothing is gained."""
     x, y, b = tensor("x", 3, 8), tensor("y", 3, 5), Builder()
     program = graph("softmax", (x, y), b, b.softmax(b.concat((x, y), 1), 1))
     found = with_late_joins(program)

@@ -76,7 +76,7 @@ def test_budget_ends_the_search_with_the_best_so_far() -> None:
 
 
 def test_ops_by_themselves_have_their_constants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no plan has kernels for all values, each op is a kernel of its own."""
+    """If no plan has kernels for all values, each op is a separate kernel."""
     monkeypatch.setattr(PlanSearch, "plans", lambda search: [])
     x, w, b = tensor("x", 16, 64), tensor("w", 64, 64), Builder()
     halved = b.binary(BinaryFn.MUL, b.matmul(x, w), b.constant(0.5))
@@ -113,7 +113,7 @@ def test_nothing_to_gain_is_said() -> None:
 
 
 def outputs_agree(program: KernelGraph) -> KernelGraph:
-    """The best candidate, after all were compared with the program in float64."""
+    """Return the best candidate, after comparing all with the program in float64."""
     found = superoptimize(program, H200).candidates
     rng = np.random.default_rng(0)
     inputs = [rng.standard_normal(v.shape) for v in program.inputs]

@@ -1,4 +1,5 @@
-"""Tiles are summed as they lie: over columns and rows, without a transpose of what was loaded."""
+"""Tiles are summed in their orientation: over columns and rows, without a transpose of loaded
+tiles."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ def sums_of_exponentials(rows: int, columns: int) -> KernelGraph:
 
 
 def test_sums_of_steps_are_added_up_as_they_lie() -> None:
-    """What rescales them is the maximum that the exponentials are relative to: there is one of each
-    row, not a second one that lies as what is stored does."""
+    """They are rescaled by the maximum to which the exponentials are relative: there is one for
+    each row, and not a second one in the orientation of the result."""
     found = superoptimize(sums_of_exponentials(64, 65536), H200, FAST).candidates
     summed_in_steps = 0
     for candidate in found:

@@ -1,5 +1,5 @@
-"""Views of one tensor that overlap: the search counts what device memory reads of them as the
-prediction of the written kernels does."""
+"""Overlapping views of one tensor: the search counts their reads from device memory in the same way
+as the prediction of the emitted kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mirage.semantics.ugraph import KernelGraph
 
 ROWS, COLUMNS = 2**15, 1024
 VIEW = ROWS * COLUMNS * 2
-"""The bytes of a view, more than L2 holds."""
+"""The bytes of a view, which exceed L2."""
 FEW = SearchLimits(candidates=2, samples=2, columns=500)
 NEAR, APART = ((0, 0), (1, 0)), ((0, 0), (ROWS, 0))
 
@@ -42,7 +42,7 @@ def test_written_kernels_count_as_they_are_predicted(starts: tuple[tuple[int, in
 
 
 def times(*starts: tuple[int, int]) -> list[float]:
-    """The times that the search finds for sizes, before it writes kernels."""
+    """Return the times that the search finds for sizes, before it emits kernels."""
     graph = differences(*starts)
     program = Program(graph, H200, SearchReport())
     stored = [v for v in program.definitions if v not in graph.outputs and program.stays(v)]
@@ -51,7 +51,7 @@ def times(*starts: tuple[int, int]) -> list[float]:
 
 
 def test_tables_of_the_search_count_common_elements_once() -> None:
-    """Tiles of many rows have nearly all in common; what is left is bound by L2."""
+    """Tiles of many rows have nearly everything in common; the rest is bound by L2."""
     assert min(times(*NEAR)) < 0.8 * min(times(*APART))
 
 

@@ -1,4 +1,5 @@
-"""Sums over whole rows of products of a few rows, as sums of what the blocks of the product sum."""
+"""Sums over whole rows of products of a few rows, as sums of partial sums from the blocks of the
+product."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def program(
     product: bool = True,
     reader: bool = False,
 ) -> KernelGraph:
-    """The norm of a product, perhaps with a residual, and perhaps a product of that."""
+    """The norm of a product, perhaps with a residual, and perhaps a product of the norm."""
     x, w, r = tensor("x", rows, DEPTH), tensor("w", DEPTH, width), tensor("r", rows, width)
     v, b = tensor("v", width, 64), Builder()
     y = normalised(b, b.cast(b.matmul(x, w) if product else r, DType.F32))

@@ -1,4 +1,4 @@
-"""Stored values: the best plan of all, ops that remain, and kernels with several results."""
+"""Stored values: the best of all plans, ops that remain, and kernels with several results."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def plan_search(
     known: dict[object, list[Pick]] | None = None,
     kind: type[PlanSearch] = PlanSearch,
 ) -> PlanSearch:
-    """``known`` has kernels that other searches of the program have solved."""
+    """``known`` contains kernels that other searches of the program have solved."""
     report = SearchReport()
     solver = KernelSolver(H200, limits, report)
     solved = {} if known is None else known
@@ -105,12 +105,12 @@ def test_no_plan_is_better_when_every_part_is_solved(program: KernelGraph) -> No
     found = plan_search(program, known=kernels)
     best = found.plans()[0].time(H200)
     assert best == pytest.approx(least - after_another(H200))
-    assert floor == len(every.cuts.parts)  # the bounds were ones
+    assert floor == len(every.cuts.parts)  # the estimates were lower bounds
     assert found.report.kernels <= every.report.kernels
 
 
 class Patient(PlanSearch):
-    """Solves all parts of each proposal."""
+    """Solve all parts of each proposal."""
 
     def _advance(self, unsolved: list[Part], cost: float) -> None:
         super()._advance(unsolved, -inf)
@@ -125,7 +125,7 @@ def test_the_rest_of_a_hopeless_proposal_is_not_solved(monkeypatch: pytest.Monke
 
 
 def test_a_bound_from_a_smaller_part_saves_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention of stored queries and keys, before what normalizes them as well."""
+    """Attention of stored queries and keys, stored before their normalization as well."""
     program = gained_qk_norm("qk_norm", 2, 256, 64, 1024).graph()
     found = plan_search(program)
     best = found.plans()[0].time(H200)
@@ -137,7 +137,7 @@ def test_a_bound_from_a_smaller_part_saves_larger_ones(monkeypatch: pytest.Monke
 
 def test_worse_plans_are_known_in_case_kernels_of_the_best_one_spill() -> None:
     """A kernel that normalizes whole rows of 65,536 elements holds 128 of them in each thread; two
-    kernels, the second of which has parts of rows, take 1.35 times as long, but do not spill."""
+    kernels, the second with parts of rows, take 1.35 times as long, but do not spill."""
     found = superoptimize(get("layer_norm_n65536").graph(), H200).candidates
     pairs = [each for c in found if len(each := tuple(launches(c.graph.ops))) == 2]
     assert any(prod(axis.extent for axis in last.grid) > 2048 for _, last in pairs)
@@ -235,8 +235,9 @@ def test_what_a_matmul_reads_across_its_rows_is_stored_by_rows() -> None:
     [(4, 32768, False), (8, 4096, False), (8, 32768, True), (2048, 4096, True)],
 )
 def test_factors_of_large_products_may_be_stored(rows: int, columns: int, stored: bool) -> None:
-    """What is cheap to compute again is a value to store where two products of it take long, or
-    where it is few rows that warpgroups multiply with much else: these read factors from memory."""
+    """A value that is cheap to recompute is worth storing if two products of it take long, or if it
+    consists of few rows that warpgroups multiply with much other data: these read factors from
+    memory."""
     build = Builder()
     x, w, u = tensor("x", rows, 512), tensor("w", 512, columns), tensor("u", 512, columns)
     h = build.binary(BinaryFn.MUL, x, build.rms_norm(x))

@@ -1,4 +1,4 @@
-"""Products of products are multiplied in the order that multiplies least, through views."""
+"""Products of products are multiplied in the order with the least work, through views."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HEADS, WIDTH, RANK, TURNED = 4, 16, 32, 8
 
 
 def latent(queries: int, keys: int, rows: int = 1, dtype: DType = DType.F32) -> KernelGraph:
-    """Keys and values of all heads are products of one latent row a token, as parts of one weight;
-    keys have another part beside it, which all heads share."""
+    """Keys and values of all heads are products of one latent row per token, as parts of one
+    weight; keys have an additional part, which all heads share."""
     q = tensor("q", rows, HEADS, queries, WIDTH + TURNED, dtype=dtype)
     c = tensor("c", rows, keys, RANK, dtype=dtype)
     turned = tensor("turned", rows, 1, keys, TURNED, dtype=dtype)
@@ -77,7 +77,7 @@ def test_a_prompt_makes_keys_and_values() -> None:
 
 
 def test_both_readers_or_none() -> None:
-    """Where all of the product is needed, nothing is gained by not reading it."""
+    """If the whole product is needed, nothing is gained by not reading it."""
     x, w, a, b = tensor("x", 64, 16), tensor("w", 16, 64), tensor("a", 1, 64), Builder()
     inner = b.matmul(x, w)
     program = graph("read_twice", (x, w, a), b, b.matmul(a, inner), inner)
@@ -104,7 +104,7 @@ def test_what_lies_between_products_has_the_type_that_it_had() -> None:
 
 
 def test_all_heads_in_one_sum() -> None:
-    """What the outer product sums over is two indices of the inner one, in another order."""
+    """The outer product sums over two indices of the inner one, in another order."""
     x, w, a, b = tensor("x", 1, 48), tensor("w", 6 * 8, 24), tensor("a", 24, 32), Builder()
     split = b.reshape(b.matmul(w, a), (6, 8, 32))
     turned = b.reshape(b.transpose(split, (1, 0, 2)), (48, 32))
@@ -116,7 +116,8 @@ def test_all_heads_in_one_sum() -> None:
 
 @st.composite
 def chains(draw: st.DrawFn) -> KernelGraph:
-    """A product whose rows or columns are split, turned, cut and repeated on the way to another."""
+    """A product whose rows or columns are split, transposed, sliced and repeated before another
+    product."""
     lead = draw(st.sampled_from([(), (1,), (2,)]))
     heads, size, rows, rank = (draw(st.integers(1, 4)) for _ in range(4))
     x, w = tensor("x", *lead, rows, rank), tensor("w", rank, heads * size)
@@ -151,7 +152,7 @@ def _view(draw: st.DrawFn, b: Builder, value: Value) -> Value:
 @settings(max_examples=300, deadline=None)
 @given(chains())
 def test_any_order_is_the_same(program: KernelGraph) -> None:
-    """Also where it is not better."""
+    """Also if it is not better."""
     inner = next(op for op in program.ops if isinstance(op, Matmul))
     new = reordered(program, inner)
     if new is not None:
@@ -160,7 +161,8 @@ def test_any_order_is_the_same(program: KernelGraph) -> None:
 
 
 def test_candidates_are_shown() -> None:
-    """What is found for a step is stable, and proved equal to what makes keys and values."""
+    """The result for a step is stable, and proved equal to the program that computes keys and
+    values."""
     program = latent(1, 512, dtype=DType.F16)
     (candidate, *_) = superoptimize(program, H200).candidates
     assert not any(

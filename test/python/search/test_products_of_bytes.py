@@ -91,7 +91,7 @@ def test_every_program_has_kernels(name: str) -> None:
 def test_warpgroups_multiply_where_the_program_lets_them(
     build: Program, types: tuple[DType, DType], expected: bool
 ) -> None:
-    """Not where the program asks for sums in f32, or rows of a factor do not run along K."""
+    """Not if the program requires sums in f32, or if rows of a factor do not run along K."""
     graph = superoptimize(program(build, 1024, types), H200, FAST).candidates[0].graph
     assert any(launch.schedule.warpgroups for launch in launches(graph.ops)) == expected
 
@@ -112,8 +112,8 @@ def test_bytes_are_multiplied_in_half_the_time() -> None:
 
 
 def test_tiles_of_256_columns_are_chosen_at_both_sizes() -> None:
-    """At 8192, tiles of 128 x 192 take 965 µs on an H200 and these 898, in blocks that continue
-    with another tile."""
+    """At 8192, tiles of 128 x 192 take 965 µs on an H200, and these take 898 in blocks that
+    continue with another tile."""
 
     def columns(n: int) -> int:
         graph = program(lambda g, a, b: g.cast(by_rows(g, a, b), DType.BF16), n)

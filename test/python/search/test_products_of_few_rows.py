@@ -1,4 +1,4 @@
-"""Products of fewer rows than warpgroups multiply at a time: the other factor has the rows."""
+"""Products of fewer rows than warpgroups multiply at a time: the other factor provides the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LIMITS = SearchLimits(candidates=3, columns=1500)
 
 
 def layer(m: int, k: int, n: int, *, scaled: bool = False, gain: bool = False) -> KernelGraph:
-    """A linear layer, maybe of rows that are scaled, and of columns that have gains before."""
+    """A linear layer, possibly with scaled rows and with gains of columns."""
     graph = new_kernel_graph("layer")
     x = graph.new_input((m, k), DType.F16, name="x")
     w = graph.new_input((n, k), DType.F16, name="w")
@@ -61,7 +61,7 @@ def test_few_blocks_are_left_to_warps() -> None:
 
 
 def test_a_computed_factor_is_the_left_one() -> None:
-    """It is in registers, and so it would be if it had too few rows."""
+    """It is in registers, as it would be if it had too few rows."""
     assert not by_groups(layer(32, 4096, 8192, gain=True))
 
 

@@ -1,4 +1,4 @@
-"""Random programs: whatever the search makes of them is right."""
+"""Random programs: all results of the search are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections are rare during a search, and as before afterwards."""
+"""Garbage collections are rare during a search, and as before afterwards."""
 
 from __future__ import annotations
 

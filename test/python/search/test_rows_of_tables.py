@@ -18,7 +18,7 @@ EXPERTS, WIDTH, INNER, ROWS = 2, 1024, 2048, 128
 
 
 def products(blocks: int) -> KernelGraph:
-    """Blocks of rows, each multiplied with the matrix of one of a few experts."""
+    """Blocks of rows, each multiplied by the matrix of one of a few experts."""
     g = GraphBuilder("experts")
     x = g.new_input((blocks, ROWS, WIDTH), DType.BF16, name="x")
     owner = g.new_input((blocks,), DType.I64, name="owner")
@@ -28,7 +28,7 @@ def products(blocks: int) -> KernelGraph:
 
 
 def product_of(graph: KernelGraph) -> tuple[KernelGraph, CostReport]:
-    """The best candidate, and the cost of its only kernel."""
+    """Return the best candidate, and the cost of its only kernel."""
     best = superoptimize(graph, H200, LIMITS).candidates[0]
     (cost,) = (part for part in best.cost.parts if part.shared)
     return best.graph, cost
@@ -42,7 +42,7 @@ def test_a_row_that_is_named_again_is_read_once() -> None:
 
 
 def test_the_search_counts_the_bytes_of_the_table() -> None:
-    """Before and after kernels look the rows up themselves."""
+    """Both before and after kernels look up the rows themselves."""
     graph = products(16)
     best, cost = product_of(graph)
     x, _, w = graph.inputs
@@ -54,7 +54,7 @@ def test_the_search_counts_the_bytes_of_the_table() -> None:
 
 
 def test_products_of_few_matrices_are_not_bound_by_memory() -> None:
-    """The bytes that 64 blocks name would take longer than their products, and hide which tiles
+    """The bytes requested by 64 blocks would take longer than their products, and hide which tiles
     multiply fastest."""
     best, cost = product_of(products(64))
     assert cost.bound != "dram"

@@ -1,4 +1,4 @@
-"""Transposes that make rows of a few elements, and what joins read of slices."""
+"""Transposes that make rows of a few elements, and joins that read slices."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def same(first: KernelGraph, second: KernelGraph) -> bool:
         ((9, 3, 2, 6, 10), (0, 1, 3, 4, 2), 2),
         ((30, 64, 16), (0, 2, 1), 0),  # tiles of both are large enough
         ((3, 2, 2048), (0, 2, 1), 0),
-        ((3, 2, 64), (0, 2, 1), 0),  # less than a tile in all
+        ((3, 2, 64), (0, 2, 1), 0),  # less than a tile in total
         ((30, 2, 64), (1, 0, 2), 0),  # rows stay
     ],
 )
@@ -70,7 +70,7 @@ def test_functions_of_elements_are_computed_part_by_part() -> None:
 
 
 def joined(at: int) -> KernelGraph:
-    """Columns that change places."""
+    """Columns that are exchanged."""
     x, b = tensor("x", 8, 16), Builder()
     parts = b.slice(x, (0, at), (8, 16 - at)), b.slice(x, (0, 0), (8, at))
     return graph("joined", (x,), b, b.concat(parts, 1))
@@ -93,7 +93,7 @@ def test_whole_tensors_are_joined_by_one_kernel() -> None:
 
 
 def test_what_is_computed_of_short_rows_is_computed_of_their_parts() -> None:
-    """Also in a type of more bytes: the join is the result, which is written anyway."""
+    """Also in a wider type: the join is the result, which is written anyway."""
     x, b = tensor("x", 2, 64, 64, 3, dtype=DType.F16), Builder()
     pixels = b.cast(b.transpose(x, (0, 3, 1, 2)), DType.F32)
     given = graph("image", (x,), b, b.unary(UnaryFn.EXP, pixels))

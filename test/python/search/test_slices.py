@@ -1,4 +1,4 @@
-"""Slices move to where they cost nothing: rows of weights that lie in one piece."""
+"""Slices move to where they cost nothing: contiguous rows of weights."""
 
 from __future__ import annotations
 
@@ -103,14 +103,14 @@ def test_a_gated_projection_is_one_kernel() -> None:
 
 
 def columns() -> KernelGraph:
-    """Columns of a weight do not lie in one piece: to copy the result's is less."""
+    """Columns of a weight are not contiguous: copying those of the result is cheaper."""
     x, w, b = tensor("x", 8, 64), tensor("w", 64, 96), Builder()
     gate, up = halves(b, b.matmul(x, w), 1)
     return graph("columns", (x, w), b, b.binary(BinaryFn.MUL, gate, up))
 
 
 def also_whole() -> KernelGraph:
-    """The product is wanted whole too: to compute its parts again would be more work."""
+    """The whole product is needed, too: recomputing its parts would be more work."""
     x, w, b = tensor("x", 8, 64), tensor("w", 96, 64), Builder()
     both = b.matmul(x, b.transpose(w, (1, 0)))
     gate, up = halves(b, both, 1)
@@ -154,7 +154,8 @@ def test_contiguous_start(
 def test_blocks_of_reshapes(
     block: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]], data: st.DataObject
 ) -> None:
-    """Whether it moves or not, it is the same block; factors of the shape are put together anew."""
+    """Whether it moves or not, it is the same block; factors of the shape are combined in a new
+    way."""
     shape, sizes, offsets = block
     old: list[int] = [1]
     for n in shape:

@@ -1,4 +1,4 @@
-"""Why a search ended: `exhausted` only where nothing within the bounds was left out."""
+"""Why a search ended: `exhausted` only if nothing within the limits was left out."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_each_bound_that_cuts_is_named(bound: str, limits: SearchLimits) -> None
 def test_kernels_that_are_left_out_for_what_they_hold_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """With a rule that larger kernels are twenty times as slow, nothing is fused, and the report
+    """With a rule that larger kernels are twenty times slower, nothing is fused, and the report
     says so."""
     monkeypatch.setattr(plans, "RELIEF", 20.0)
     report = superoptimize(attention(2, 64, 512, 64), H200, SMALL).report

@@ -1,4 +1,4 @@
-"""Sums of many terms: those that never need to be told apart are added first, at no loss."""
+"""Sums of many terms: those that never need to be distinguished are added first, without a loss."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ FAST = SearchLimits(candidates=3, columns=1500)
 def product(
     m: int, k: int, n: int, dtype: DType = DType.F16, squared: bool = False, silu: bool = False
 ) -> KernelGraph:
-    """``x @ w``, maybe with the factor squared or silu of the result."""
+    """``x @ w``, possibly with the factor squared or silu of the result."""
     graph = new_kernel_graph("product")
     x = graph.new_input((m, k), dtype, name="x")
     w = graph.new_input((k, n), dtype, name="w")
@@ -57,7 +57,7 @@ def test_a_tile_may_hang_over_the_end_by_few_rows(rows: int) -> None:
 def test_what_is_between_products_of_warpgroups_fits_their_registers(
     keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """256 rows by 128 scores, with the weights of the next product and the sums, do not; the
+    """256 rows by 128 scores, with the weights of the next product and the sums, do not fit; the
     assembler would make the products wait for each other."""
     program = Program(decompose(attention(20, 1536, keys, 64)), H200, SearchReport())
     region = program.region(program.graph.outputs, ())
@@ -73,7 +73,7 @@ def test_what_is_between_products_of_warpgroups_fits_their_registers(
 
     assert most() <= 240
     monkeypatch.setattr(launches_module, "check_registers", lambda *_: None)
-    assert most() <= 240  # such sizes were left out before
+    assert most() <= 240  # such sizes used to be left out
 
     monkeypatch.setattr(derivation_costs, "fits_and_serial", lambda *_: (True, False))
     assert (most() > 240) == (keys > 64)
@@ -81,8 +81,8 @@ def test_what_is_between_products_of_warpgroups_fits_their_registers(
 
 @pytest.mark.parametrize("keys", [197, 256])
 def test_estimates_that_are_far_too_low_are_raised(keys: int) -> None:
-    """Blocks of four warps were estimated as if two ran at once, and came before all others; what
-    is written knows that one does."""
+    """Blocks of four warps used to be estimated as if two ran at once, and came before all others;
+    the prediction of the emitted kernel knows that only one does."""
     program = Program(decompose(attention(512, keys, keys, 64)), H200, SearchReport())
     region = program.region(program.graph.outputs, ())
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
@@ -93,7 +93,7 @@ def test_estimates_that_are_far_too_low_are_raised(keys: int) -> None:
     known = [s.cost.time for p in picks if (s := p.written) is not None]
     assert len(known) > 1
     assert best.cost.time <= TRUSTED * min(known)
-    assert max(known) > TRUSTED * best.cost.time  # some were believed before
+    assert max(known) > TRUSTED * best.cost.time  # some used to be accepted
 
 
 def test_large_products_use_warpgroups() -> None:
@@ -176,9 +176,9 @@ def test_computed_factors_are_multiplied_elsewhere() -> None:
 
 
 def test_factors_are_summed_before_a_loop_that_would_spread_their_sums() -> None:
-    """The norms of 4096 keys beside 16 x 256 queries: 26.5 us on an H200 in the loop of the scores,
-    whose groups meet to sum each tile of keys and give all lanes the sums, and 23.5 with a kernel
-    of their own."""
+    """The norms of 4096 keys with 16 x 256 queries: 26.5 µs on an H200 in the loop of the scores,
+    whose groups synchronize to sum each tile of keys and broadcast the sums, and 23.5 with a
+    separate kernel."""
     first, *_ = launches(get("qknorm_bs8").graph())
     assert not any(isinstance(op, Matmul) for op in all_ops(first.body.ops))
     assert [v.type.size for v in first.results] == [16 * 4096]
@@ -186,7 +186,7 @@ def test_factors_are_summed_before_a_loop_that_would_spread_their_sums() -> None
 
 def test_what_is_added_to_a_product_needs_no_tile_of_its_own() -> None:
     """A bias and a residual are added one after the other: their sum of 256 x 128 elements would
-    take the registers that the product leaves, and 700 bytes of a thread were spilled."""
+    take the registers that the product leaves, and 700 bytes per thread were spilled."""
     graph = new_kernel_graph("added")
     x, w = graph.new_input((4096, 1024), DType.F16), graph.new_input((1024, 1024), DType.F16)
     bias, residual = graph.new_input((1024,), DType.F16), graph.new_input((4096, 1024), DType.F16)

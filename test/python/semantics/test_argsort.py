@@ -1,4 +1,4 @@
-"""Places of elements in order: their meaning is PyTorch's, and kernels have the same."""
+"""Places of elements in order: their meaning is that of PyTorch, and kernels have the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floats of 8 bits: rounded once, as PyTorch rounds them, and typed where programs are built."""
+"""Floats of 8 bits: rounded once, as in PyTorch, and typed by the builder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_numbers_are_rounded_once(dtype: DType) -> None:
     numbers = every(dtype)
     middle = (numbers[1:] + numbers[:-1]) / 2
     np.testing.assert_array_equal(dtype.round(numbers), numbers)
-    # next to a tie in float64, of which float32 would make a tie
+    # close to a tie in float64, which float32 would round to a tie
     np.testing.assert_array_equal(dtype.round(np.nextafter(middle, np.inf)), numbers[1:])
     np.testing.assert_array_equal(dtype.round(np.nextafter(middle, -np.inf)), numbers[:-1])
     bits = dtype.round(middle).astype(dtype.numpy).view(np.uint8)

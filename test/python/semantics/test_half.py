@@ -15,7 +15,7 @@ def numpy_rounded(x: Array) -> Array:
 
 
 def agree(x: Array) -> bool:
-    """Whether the bits are the same, where both are numbers, and NaN stays NaN."""
+    """Return whether the bits of numbers are the same, and NaN stays NaN."""
     expected = numpy_rounded(x)
     with np.errstate(over="ignore", invalid="ignore"):
         found = rounded_to_half(x)

@@ -174,7 +174,7 @@ PICKED = (
 
 
 def test_elements_of_tables() -> None:
-    """Those at an index outside are 0."""
+    """Elements at an index outside are 0."""
     table, rows = np.arange(1, 11).reshape(2, 5), np.array([[1], [-1], [2], [0]])
     found = formula(*PICKED).evaluate([table, rows], (4, 9))
     expected = np.zeros((4, 9), np.int64)

@@ -1,4 +1,4 @@
-"""The exact numbers as which doubles are read."""
+"""The exact numbers that doubles stand for."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_rows_of_pages(
     assert lookups(found) == [table]
     inputs = [np.random.default_rng(0).normal(size=(7, *row)), np.array([[6, 0, 3], [3, -1, 7]])]
     (want,), (got,) = (evaluate_floats(g, inputs) for g in (graph, found))
-    assert np.isnan(want).any()  # what is outside stays outside
+    assert np.isnan(want).any()  # indices outside stay outside
     np.testing.assert_array_equal(got, want)
 
 
@@ -71,7 +71,7 @@ def test_what_the_caller_gets_and_whole_pages_stay() -> None:
 
 
 def test_keys_and_values_in_the_same_pages() -> None:
-    """The rows' numbers are computed once."""
+    """The numbers of rows are computed once."""
     keys, values = (Value(TensorType((7, 4, 5), DType.F32)) for _ in range(2))
     pages, b = Value(TensorType((2, 3), DType.I64)), Builder()
     rows = [b.reshape(gather(b, table, pages), (2, 12, 5)) for table in (keys, values)]

@@ -1,4 +1,4 @@
-"""Tensors with a row replaced: what they hold, where the row lies, and that text keeps them."""
+"""Tensors with a row replaced: their contents, the place of the row, and their text."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def test_text_keeps_it_and_says_what_is_updated() -> None:
 
 
 def test_digits_are_where_the_elements_are() -> None:
-    """This is checked by counting: the elements of a row in order are those that the digits lead
-    to."""
+    """This is checked by counting: the elements of a row in order are those that the digits
+    give."""
     rng = random.Random(0)
     found = 0
     for _ in range(600):
@@ -130,7 +130,7 @@ def test_a_head_and_a_place_in_it_are_digits_of_a_column() -> None:
 
 
 def test_parts_that_are_joined_in_another_shape_alternate() -> None:
-    """Pairs of a turned row: even elements, and odd ones."""
+    """Pairs of a rotated row: even elements, and odd ones."""
     cache = Value(TensorType((2, 16, 3, 8), DType.BF16))
     even, odd = (Value(TensorType((2, 1, 3, 4), DType.BF16)) for _ in range(2))
     b = Builder()

@@ -60,7 +60,7 @@ DECLARED = declared()
 def test_enums_are_those_of_the_dialects(kind: type[UnaryFn | BinaryFn | ReduceFn]) -> None:
     cases = DECLARED[kind.__name__]
     assert {fn.value for fn in kind} == set(cases)
-    assert [cases[fn.value]["value"] for fn in kind] == list(range(len(cases)))  # as IR has them
+    assert [cases[fn.value]["value"] for fn in kind] == list(range(len(cases)))  # as in IR
 
 
 def test_every_function_has_a_row() -> None:
@@ -72,7 +72,7 @@ def test_facts_in_cpp_are_those_of_the_rows() -> None:
     for fn, row in UNARY.items():
         case = DECLARED["UnaryFn"][fn.value]
         assert case["zeroAtZero"] == row.zero_at_zero, fn
-        # One instruction, a few with one of the special-function unit, or a long polynomial.
+        # One instruction, a few including one of the special-function unit, or a long polynomial.
         work = 20 if row.flops >= 8 else 1 if row.special == 0 and row.flops <= 1 else 4
         assert sum(bit << i for i, bit in enumerate(case["work"])) == work, fn
     for fn, info in BINARY.items():
@@ -87,7 +87,7 @@ def test_every_function_has_a_lowering() -> None:
         assert {case["symbol"] for case in DECLARED[kind].values()} == lowered
 
 
-# ---- what a row says against what its function does
+# ---- the facts of a row against its function
 
 
 def values(fn: UnaryFn, points: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -107,7 +107,7 @@ def test_zero_at_zero_and_domain(fn: UnaryFn) -> None:
 
 @pytest.mark.parametrize("fn", list(UnaryFn))
 def test_increasing(fn: UnaryFn) -> None:
-    """Larger of larger numbers, wherever it is defined."""
+    """Increasing, wherever it is defined."""
     points = np.array([x for x in np.linspace(-8, 8, 1001) if UNARY[fn].domain.contains(x)])
     grows = bool((np.diff(values(fn, points)) > 0).all())
     assert grows == UNARY[fn].increasing
@@ -118,7 +118,7 @@ def test_algebra_and_degree(fn: UnaryFn) -> None:
     row = UNARY[fn]
     assert (row.degree is not None) == (row.algebra is Algebra.RING)
     x = np.array([0.25, 0.5, 1.5])
-    if row.degree is not None:  # a monomial, as all so far
+    if row.degree is not None:  # a monomial, like all others so far
         np.testing.assert_allclose(values(fn, 2.0 * x), 2.0**row.degree * values(fn, x))
     if row.algebra is Algebra.FIELD:
         np.testing.assert_allclose(values(fn, x) * x, np.ones(3))

@@ -55,9 +55,9 @@ STEPS = steps_of("Add a scalar function")
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of what the recipe touches, with the recipe followed."""
+    """Make a copy of the files that the recipe changes, and follow the recipe."""
     tree = tmp_path_factory.mktemp("tree")
-    ignore = shutil.ignore_patterns("*.pyc.*")  # what another process is writing
+    ignore = shutil.ignore_patterns("*.pyc.*")  # files that another process is writing
     shutil.copytree(ROOT / "python/mirage", tree / "python/mirage", ignore=ignore)
     shutil.copytree(ROOT / "include/mirage/Dialect/Common", tree / "include/mirage/Dialect/Common")
     shutil.copytree(ROOT / "lib/Conversion/ThreadToNVVM", tree / "lib/Conversion/ThreadToNVVM")
@@ -72,7 +72,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    import mirage._target as compiled  # its folder has the compiled half of the package
+    import mirage._target as compiled  # its folder has the compiled modules of the package
 
     folders = [str(scratch / "python"), str(Path(str(compiled.__file__)).parents[1])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
@@ -95,7 +95,8 @@ def test_the_table_holds_with_the_new_function(scratch: Path) -> None:
 
 
 def test_a_step_that_is_left_out_is_noticed(scratch: Path) -> None:
-    """Without any one step the tests of the table fail, or for its range those of the lowering."""
+    """Without any one of the steps the tests of the table fail, or those of the lowering for its
+    range."""
     pytest_run = ("-m", "pytest", "-qx", "-p", "no:cacheprovider", "-k", "not pytorch")
     for step in STEPS:
         path = scratch / step.file
@@ -125,7 +126,7 @@ def test_the_lowering_compiles(scratch: Path) -> None:
          "-o", header],
         check=True,
     )  # fmt: skip
-    # As any file of the library: with unity builds this one has no command of its own.
+    # Like any file of the library: with unity builds this one has no command of its own.
     entries = json.loads(commands.read_text())
     entry = next(e for e in entries if "MirageConversion.dir" in e["command"])
     words = shlex.split(entry["command"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """Time that passes only when a test says so."""
 
     def __init__(self) -> None:
         self.now = 1000.0

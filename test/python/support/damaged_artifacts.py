@@ -1,4 +1,4 @@
-"""Programs with other PTX than the compiler's, with the sums of their files set right."""
+"""Programs with PTX other than the compiler's, with corrected checksums of their files."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""A program with kernels as the search makes them, executed in the emulator: what runs on a GPU in
-the place of a model's graph, on a CPU.
-
-The search is short, and nothing is verified: that the kernels compute what the program does is what
-is tested. Every distinct kernel is executed with all checks of the emulator."""
+"""A program with kernels from the search, executed in the emulator: on a CPU, it replaces the
+kernels that run on a GPU for a model's graph. The search is short, and nothing is verified, since
+the tests check that the kernels compute the program. Every distinct kernel is executed with all
+checks of the emulator."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from mirage.transforms.lookups import fused
 
 CHIP = "sm_90a"
 LIMITS = SearchLimits(budget=1e6, candidates=1, **FEW_CHOICES)
-"""Bounds alone end the search: on a slow machine it finds the same kernels."""
+"""Only limits end the search, so that a slow machine finds the same kernels."""
 
 
 def emulated_kernels(program: Program, options: Mapping[str, Any]) -> Any:

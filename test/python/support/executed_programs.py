@@ -10,7 +10,7 @@ FEW_CHOICES = {
     "plans": 4, "cuts": 4, "choices": 1, "samples": 1, "derivations": 1, "columns": 20,
     "goals": 100,
 }  # fmt: skip
-"""Bounds of a search whose first candidates are executed: whether they are right is what is tested,
+"""Limits of a search whose first candidates are executed: the tests check whether they are correct,
 not how fast they are."""
 
 

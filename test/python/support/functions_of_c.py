@@ -23,16 +23,16 @@ _ACCESS = re.compile(r"^(?:\s*(?:public|private|protected)\s*:)+")
 class FunctionOfC:
     """A function with a body."""
 
-    head: str  # what stands before the body, on one line
+    head: str  # the text before the body, on one line
     line: int
     lines: int
 
 
 def functions_of_c(text: str) -> Iterator[FunctionOfC]:
-    """Those of namespaces and classes; what is defined within another function counts as part of
-    it."""
+    """Yield functions of namespaces and classes; definitions within another function count as part
+    of it."""
     code = _NOT_CODE.sub(_blank, text)
-    inside: list[str] = []  # what each open brace belongs to
+    inside: list[str] = []  # the owner of each open brace
     start = 0  # where the current statement starts
     opened = (0, "")  # of the function that is open
     for found in re.finditer(r"[{};]", code):
@@ -51,12 +51,12 @@ def functions_of_c(text: str) -> Iterator[FunctionOfC]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """The same lines, empty."""
+    """Return equally many empty lines."""
     return re.sub(r"[^\n]", " ", found.group())
 
 
 def _kind(head: str) -> str:
-    """What a brace opens outside of functions."""
+    """Return what a brace outside of functions opens."""
     if _SCOPE.match(head) and not head.endswith(")"):
         return "scope"
     plain = re.sub(r"operator\s*\W+\(", "operator(", head)

@@ -17,7 +17,7 @@ from mirage.semantics.ugraph import (
 
 
 def assert_same(a: KernelGraph, b: KernelGraph) -> None:
-    """Fails unless the two are the same but for the identity of values and ops."""
+    """Fail unless both are the same except for the identity of values and ops."""
     assert a.name == b.name
     _Comparison().graph(a, b)
 

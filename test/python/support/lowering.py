@@ -30,7 +30,7 @@ _CAST = re.compile(r"(?:block|kernel)\.cast [^\n]*-> (?:tensor|!block\.tile)<[\d
 @cache
 def compile_mlir(text: str, chip: str = "sm_90a") -> Artifact:
     """Return the artifact of a kernel graph of the form ``selected``; each graph is compiled once,
-    however it is printed.
+    regardless of its text.
 
     ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings."""
     try:
@@ -82,9 +82,9 @@ def check_mlir(
     text: str, *, chip: str = "sm_90a", meaning: str | None = None, tolerance: float | None = None
 ) -> int:
     """Run each kernel graph of a module as `check_graph` does; the graph of the same name in
-    ``meaning`` (default: the graph itself) says what it must compute. Launches without a schedule
-    get one. Intermediate values that are rounded to a narrower type set the tolerance of all
-    outputs. Return the number of graphs."""
+    ``meaning`` (default: the graph itself) defines its results. Launches without a schedule get
+    one. Intermediate values that are rounded to a narrower type set the tolerance of all outputs.
+    Return the number of graphs."""
     with ir.Context(load_on_create_dialects=()):
         graphs = [
             (read_graph(op).graph, op.get_asm(use_local_scope=True))
@@ -119,8 +119,8 @@ def check_sizes(
     tolerance: float | None = None,
 ) -> None:
     """Run an artifact with a size at smaller sizes, by default at the least, an odd one and the
-    largest but one; ``expected`` is its meaning at the largest size. Rows that do not exist are
-    ones there, which must change nothing."""
+    second largest; ``expected`` is its meaning at the largest size. Missing rows are ones there,
+    which must have no effect."""
     m = artifact.manifest
     if m.size is None:
         return

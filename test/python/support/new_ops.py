@@ -56,7 +56,7 @@ class Clamp(Typed, Elementwise):
 
 @dataclass(frozen=True, eq=False)
 class Flip(Typed, Rearrangement):
-    """The last dimension backwards."""
+    """The last dimension in reverse order."""
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -92,7 +92,7 @@ class Affine(Typed, Elementwise):
 
 @dataclass(frozen=True, eq=False)
 class Odd(Affine):
-    """Looks at the numbers themselves, which only floats have."""
+    """Uses the numbers themselves, which only floats have."""
 
     def compute(
         self, domain: Domain, xs: Sequence[Planes], lead: int, shape: tuple[int, ...]
@@ -102,7 +102,7 @@ class Odd(Affine):
 
 @dataclass(frozen=True, eq=False)
 class Twice(View):
-    """All of the operand, twice, along a new dimension in front."""
+    """The whole operand, twice, along a new leading dimension."""
 
     def result_type(self, b: Builder) -> TensorType:
         x = self.operands[0].type

@@ -46,11 +46,11 @@ LIMITS = (
     r"expected to mask one of the two dimensions larger than 1",
     r"expected a result of a kernel, got (an input|output \d+ again); return a copy of it",
 )
-"""Diagnostics that state what the code generator does not take."""
+"""Diagnostics that state limits of the code generator."""
 _ROUNDINGS = 4.0
-"""By how much the error may exceed that of the same graph with every op rounded to its type."""
+"""The permitted ratio of the error to that of the same graph with every op rounded to its type."""
 _MOST = 0.1
-"""A larger error than that is not put down to rounding."""
+"""Larger errors are not attributed to rounding."""
 
 
 class Refused(Exception):
@@ -58,8 +58,8 @@ class Refused(Exception):
 
 
 def programs(seed: int, chip: str) -> Iterator[tuple[str, KernelGraph, KernelGraph]]:
-    """Name, graph to lower and meaning: a random program, what the search makes of it, and a random
-    µGraph (odd maps, masks and loops) with a random schedule.
+    """Yield names, graphs to lower and meanings: a random program, the results of the search for
+    it, and a random µGraph (unusual maps, masks and loops) with a random schedule.
     """
     graph = Generator(seed).graph()
     if graph is not None:
@@ -82,7 +82,7 @@ def programs(seed: int, chip: str) -> Iterator[tuple[str, KernelGraph, KernelGra
 
 
 def check(graph: KernelGraph, meaning: KernelGraph, chip: str, seed: int) -> None:
-    """Raises :class:`Refused`, or the error that the graph's lowering has."""
+    """Raises :class:`Refused`, or the error of the graph's lowering."""
     try:
         artifact = compile_mlir(graph_to_text(graph, form="selected"), chip)
     except (CompileError, MLIRError) as error:
@@ -100,7 +100,8 @@ def check(graph: KernelGraph, meaning: KernelGraph, chip: str, seed: int) -> Non
 
 
 def tolerances(graph: KernelGraph, inputs: list[Array], expected: tuple[Array, ...]) -> list[float]:
-    """Those of the narrowest type in the graph, or what its own roundings need."""
+    """Return the tolerances of the narrowest type in the graph, or those required by its own
+    roundings."""
     types = {v.dtype.value for op in graph.ops for v in (*op.operands, *op.results)}
     least = max(TOLERANCE[t] for t in types)
     allowed: list[float] = []
@@ -113,7 +114,8 @@ def tolerances(graph: KernelGraph, inputs: list[Array], expected: tuple[Array, .
 
 
 def is_defined(meaning: KernelGraph, seed: int) -> bool:
-    """Whether the program has finite results on normal inputs, in the types of its values too."""
+    """Return whether the program has finite results on normal inputs, also with its values'
+    types."""
     rng = np.random.default_rng(seed)
     inputs = [rng.standard_normal(v.shape) * 0.5 for v in meaning.inputs]
     results = (evaluate_floats(meaning, inputs, domain) for domain in (Float64(), TypedFloat()))

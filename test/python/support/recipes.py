@@ -25,7 +25,7 @@ class Step:
 
 
 def steps_of(title: str) -> list[Step]:
-    """The steps of a section, in order."""
+    """Yield the steps of a section, in order."""
     section = (ROOT / "CONTRIBUTING.md").read_text().split(f"## {title}\n")[1]
     found: list[Step] = []
     for item in re.split(r"^\d\. ", section.split("\n## ")[0], flags=re.M)[1:]:
@@ -43,7 +43,7 @@ def steps_of(title: str) -> list[Step]:
 
 
 def follow(step: Step, tree: Path) -> None:
-    """Does what the step says; there must be one line that has the anchor."""
+    """Perform the step; exactly one line must contain the anchor."""
     path = tree / step.file
     lines = path.read_text().splitlines(keepends=True)
     at = [i for i, line in enumerate(lines) if step.anchor in line]

@@ -1,4 +1,4 @@
-"""Compile processes that tests control, and callers that wait for events, not for time."""
+"""Compile processes that tests control, and callers that wait for events instead of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 from mirage.torch.workshop import Workshop
 
 HANGS = 1800.0
-"""Seconds after which something hangs; on no machine does what a test waits for take as long."""
+"""Seconds after which a test counts as hanging; no expected event takes this long on any
+machine."""
 
 
 def until(what: Callable[[], object]) -> None:
@@ -24,14 +25,14 @@ def until(what: Callable[[], object]) -> None:
 
 
 def settled(graph: Any) -> None:
-    """Waits until a graph has kernels, or stays without."""
+    """Wait until a graph has kernels, or will not get any."""
     job = graph.job
     assert job is None or job.finished.wait(HANGS)
     assert graph.compiled is not None or graph.reason
 
 
 def idle() -> None:
-    """Waits until no thread has a job."""
+    """Wait until no thread has a job."""
     for thread in threading.enumerate():
         if thread.name == "mirage-compile":
             thread.join(HANGS)
@@ -49,7 +50,7 @@ class Gate:
         self._file.close()
 
 
-# A compile process that needs no search: it answers as it is told to in its command.
+# A compile process without a search: its command contains its answer.
 STUB = """
 import os, signal, sys, time
 from mirage.pipeline.commands import compile_process as c

@@ -1,4 +1,4 @@
-"""What every process of the tests computes in; imported before NumPy."""
+"""The environment of every test process; imported before NumPy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import os
 for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-# An op that an analysis has no rule for is an error here, not a safe default.
+# In tests, an op without a rule in an analysis is an error, not a safe default.
 os.environ.setdefault("MIRAGE_STRICT", "1")
 
-# Each test searches by itself, but for those about what is kept of a search.
+# Each test searches by itself, except for those about the cache.
 os.environ.setdefault("MIRAGE_FRESH", "1")

@@ -1,4 +1,4 @@
-"""Cases beyond those that show something first: ``make test-thorough`` runs them as well."""
+"""Additional cases, which usually show nothing new: ``make test-thorough`` also runs them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def thorough(*case: object) -> Any:
 
 
 def some_of(cases: Iterable[object], every: int = 4) -> list[Any]:
-    """Cases that are much alike: one in ``every`` is always run. Several values of a case are a
-    tuple, as ``parametrize`` has them."""
+    """Similar cases: one in ``every`` is always run. Several values of a case are a tuple, as for
+    ``parametrize``."""
     return [_marked(case) if at % every else case for at, case in enumerate(cases)]
 
 

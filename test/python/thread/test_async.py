@@ -80,7 +80,7 @@ def wgmma_lhs(k: int) -> Layout:
 @pytest.mark.parametrize("lhs_transposed", [False, True])
 @pytest.mark.parametrize("rhs_transposed", [False, True])
 def test_wgmma_operands(swizzle: int, lhs_transposed: bool, rhs_transposed: bool) -> None:
-    """Both majornesses of both operands, tiles of several panels, filled by cp.async."""
+    """Both storage orders of both operands, tiles of several panels, filled by cp.async."""
     n, k = 64, 64
     a, b = (
         random(k, 64) if lhs_transposed else random(64, k),
@@ -112,7 +112,7 @@ def test_wgmma_operands(swizzle: int, lhs_transposed: bool, rhs_transposed: bool
 
 @pytest.mark.parametrize("n", [96, 128, 256])
 def test_wgmma_from_registers(n: int) -> None:
-    """The left operand in registers; widths that are no power of two."""
+    """The left operand in registers; widths that are not powers of two."""
     a, b, out = random(64, 32), random(n, 32), np.zeros((64, n), np.float32)
     tile = f"!thread.shared<{n}x32xf16, swizzle = 64>"
     acc, lhs = wgmma_acc(n).fragment("f32"), wgmma_lhs(32).fragment("f16")
@@ -195,7 +195,7 @@ def test_tma_store_drops_what_lies_outside() -> None:
     maps = [Map("mo", out, (32, 64), 128)]
     tile = "!thread.shared<32x64xf16, swizzle = 128>"
     fragment = blocked(32, 64, 8, 4).fragment("f16")
-    # TMA wants row pitches of 16 bytes.
+    # TMA requires row pitches that are multiples of 16 bytes.
     out = np.full((40, 104), -1, np.float16)[:, :100]
     maps = [Map("mo", out, (32, 64), 128)]
     body = f"""
@@ -316,7 +316,7 @@ def test_blocks_combine_within_a_launch() -> None:
 
 
 def test_dependent_launches_and_register_budgets() -> None:
-    """What a kernel waits for must not be read before: such loads are not invariant."""
+    """Data that a kernel waits for must not be read earlier: such loads are not invariant."""
     a, out = RNG.standard_normal((16, 32)).astype(np.float32), np.zeros((16, 32), np.float32)
     fragment = blocked(16, 32, 4, 8).fragment("f32")
     body = f"""
@@ -338,7 +338,7 @@ def test_dependent_launches_and_register_budgets() -> None:
 
 
 def test_wgmma_is_not_serialised() -> None:
-    """Two products in flight on two accumulators: ptxas has nothing to say."""
+    """Two products in flight on two accumulators: ptxas gives no warnings."""
     tile = "!thread.shared<64x64xf16, swizzle = 128>"
     acc = wgmma_acc(64).fragment("f32")
     out = np.zeros((64, 64), np.float32)

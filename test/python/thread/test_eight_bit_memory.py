@@ -14,7 +14,7 @@ PLACE = "[%c0, %c0] dims [0, 1] in_bounds [true, true]"
 
 
 def copied(given: Array, out: Array, layout: Layout, kind: str, chip: str, warps: int = 4) -> None:
-    """Through fragments of a type."""
+    """Copy through fragments of a type."""
     fragment = layout.fragment(kind)
     Kernel(
         f"""
@@ -40,7 +40,7 @@ def test_every_number_is_read(dtype: DType, vector: int, chip: str) -> None:
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_what_is_written_is_rounded(dtype: DType, chip: str) -> None:
-    """All numbers of the type, what lies between, next to and beyond them."""
+    """All numbers of the type, and those between, next to and beyond them."""
     every = np.arange(256, dtype=np.uint8).view(dtype.numpy).astype(np.float32)
     numbers = np.unique(every[np.isfinite(every)])
     middle = (numbers[1:] + numbers[:-1]) / 2

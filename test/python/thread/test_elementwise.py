@@ -17,7 +17,8 @@ RNG = np.random.default_rng(3)
 
 
 def everywhere(low: float, high: float) -> Array:
-    """Numbers of all magnitudes between `low` and `high`, both signs where both are there."""
+    """Return numbers of all magnitudes between `low` and `high`, with both signs if the range
+    contains both."""
     count = SHAPE[0] * SHAPE[1]
     exponents = RNG.uniform(-30, np.log2(max(abs(low), abs(high))), count)
     signs = np.where(RNG.random(count) < 0.5, -1.0, 1.0)
@@ -50,7 +51,7 @@ def apply(op: str, *arrays: Array, constant: float | None = None) -> Array:
 
 
 def test_exp_of_a_difference_that_is_rounded() -> None:
-    """The difference is exact where its sides are loaded, even if 16 bits are wanted."""
+    """The difference is exact if its operands are loaded, even if only 16 bits are needed."""
     x = RNG.uniform(-40, 0, SHAPE).astype(np.float32)
     low = np.full(SHAPE, 300.0, np.float32) + RNG.uniform(0, 100, SHAPE).astype(np.float32)
     wide, narrow = np.zeros(SHAPE, np.float32), np.zeros(SHAPE, np.float16)
@@ -77,7 +78,7 @@ def test_exp_of_a_difference_that_is_rounded() -> None:
 
 
 def test_gelu_that_is_rounded() -> None:
-    """Exact to 2^-16 where only 16 bits of it are used."""
+    """Exact to 2^-16 if only 16 bits of it are used."""
     x = everywhere(-5, 80)
     out = np.zeros(SHAPE, ml_dtypes.bfloat16)
     halves = np.zeros(SHAPE, np.float16)
@@ -269,5 +270,5 @@ def test_a_product_with_one_over_a_count_is_the_rounded_quotient(count: int) -> 
     got = apply("binary mul", x, constant=1.0 / count)
     np.testing.assert_array_equal(got, x / np.float32(count))
     plain = x * np.float32(1.0 / count)
-    # A product alone is another number now and then, but where 1/count is nearly one of f32.
+    # A product alone sometimes gives another number, unless 1/count is nearly an f32 number.
     assert count == 4097 or (plain[np.isfinite(x)] != got[np.isfinite(x)]).any()

@@ -20,7 +20,7 @@ RNG = np.random.default_rng(11)
 
 
 def numbers(shape: tuple[int, ...], dtype: type = np.float32) -> Array:
-    """Distinct values that every type holds."""
+    """Return distinct values that every type can hold."""
     return (RNG.permutation(int(np.prod(shape))) % 2000).astype(dtype).reshape(shape)
 
 
@@ -120,7 +120,7 @@ def test_dims_select_from_higher_ranks() -> None:
 
 
 def test_row_vectors_and_grids() -> None:
-    """A bias: each block takes its columns, all rows get the same."""
+    """A bias: each block loads its columns, and all rows get the same."""
     layout = blocked(8, 32, 4, 2)
     row, whole = layout.reduce(0).fragment("f32"), layout.fragment("f32")
     bias, out = numbers((100,)), np.full((8, 100), -1, np.float32)

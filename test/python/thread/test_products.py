@@ -166,7 +166,7 @@ def test_product_of_a_product() -> None:
 @pytest.mark.parametrize("bits", [0x7F800000, 0xFF800000, 0x7FFFFFFF, 0xFFC00000, 0x7F800001])
 @pytest.mark.parametrize("left", [True, False])
 def test_special_f32_factors_are_never_lost(bits: int, left: bool) -> None:
-    """An infinity, or a NaN of whatever bits, in either factor."""
+    """An infinity, or a NaN with any bits, in either factor."""
     a, b, c = mma_layouts(16, 8, 8, Grid(), 4)
     x, w, out = random((16, 8), "f32"), random((8, 8), "f32"), np.zeros((16, 8), np.float32)
     (x if left else w).view(np.uint32)[3, 2] = bits
@@ -189,8 +189,8 @@ def test_special_f32_factors_are_never_lost(bits: int, left: bool) -> None:
 @pytest.mark.parametrize("half", ["f16", "bf16"])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_casts_of_16_bits_take_two_products(half: str, swapped: bool) -> None:
-    """One factor has all digits of f32, the other one comes from 16 bits, subnormal numbers of f16
-    among them; both are sliced along K."""
+    """One factor has all digits of f32, the other one comes from 16 bits, including subnormal
+    numbers of f16; both are sliced along K."""
     a, b, c = mma_layouts(32, 16, 32, Grid(2, 1, 1), 4)
     left, right, _ = mma_layouts(32, 16, 8, Grid(2, 1, 1), 4)
     x = random((32, 32), half if swapped else "f32")

@@ -1,4 +1,4 @@
-"""Reductions, layout conversions, masks and what else moves values between registers."""
+"""Reductions, layout conversions, masks and other ops that move values between registers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_reductions(layout: Layout, dim: int, fn: str) -> None:
 
 
 def test_partial_sums_are_completed_once() -> None:
-    """A row sum whose warps keep their summands, then the sum over the warps."""
+    """A row sum with one summand per warp, then the sum over the warps."""
     layout = mma_layouts(16, 64, 16, Grid(1, 4), 2)[2]
     a, out = numbers((16, 64)), np.full((16, 1), -1, np.float32)
     partial = layout.reduce(1).fragment("f32", partial=True)
@@ -120,7 +120,7 @@ SO_FAR = {"sum": (np.add, 0), "max": (np.maximum, -np.inf), "prod": (np.multiply
 
 
 def so_far(x: Array, words: str, dim: int) -> Array:
-    """What ``thread.cumulate`` means."""
+    """Return the meaning of ``thread.cumulate``."""
     fn, *ways = words.split()
     if "reversed" in ways:
         forward = words.replace("reversed", "")

@@ -1,4 +1,4 @@
-"""The generated reference is what the ODS files say today; files, links and options that pages name
+"""The generated reference agrees with the ODS files; files, links and options that pages name
 exist."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_a_stale_page_is_noticed(tmp_path: Path) -> None:
 
 
 def missing(text: str, files: set[str]) -> list[str]:
-    """What a page names that is not there."""
+    """Return files that a page names and that do not exist."""
     ends = {"/" + name for name in files}
     named = {name for name in NAMED.findall(text) if not name.startswith(("/", "."))}
     return sorted(n for n in named if not any(end.endswith("/" + n) for end in ends))
@@ -57,7 +57,7 @@ def test_files_that_pages_name_are_there() -> None:
     text = "`pipeline/verify.py` and `pipeline/gone.py`"
     assert missing(text, files) == ["pipeline/gone.py"]
     for page in PAGES:
-        if page.name != "CHANGELOG.md":  # says what was
+        if page.name != "CHANGELOG.md":  # describes the past
             assert not missing(page.read_text(), files), page
 
 

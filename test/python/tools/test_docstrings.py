@@ -1,5 +1,5 @@
-"""A docstring begins with what it is about. One that begins in the middle of a sentence ("Of ...",
-"That ...", "The same ...") can only be read after its neighbours, and tools show it alone."""
+"""A docstring begins with its subject. One that begins in the middle of a sentence ("Of ...", "That
+...", "The same ...") can only be understood after its neighbours, but tools show it alone."""
 
 from __future__ import annotations
 

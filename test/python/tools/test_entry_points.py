@@ -1,4 +1,4 @@
-"""A build tree is found by entry points as the wheel is."""
+"""A build tree is found by entry points like the wheel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def found_in(folder: Path, code: str) -> str:
 
 
 def test_the_backend_is_known_without_an_import(tmp_path: Path) -> None:
-    for _ in range(2):  # what was written before gives way
+    for _ in range(2):  # the earlier files are replaced
         subprocess.run([sys.executable, TOOL, tmp_path], check=True)
     (info,) = tmp_path.glob("*.dist-info")
     found_in(tmp_path, BACKENDS)

@@ -1,8 +1,8 @@
 """The examples in the ops' documentation parse and verify: every op of the dialects is in one.
 
-An example uses values that it does not define. Their types are what the parser expects of them: it
-names both in its message when a definition does not fit, so definitions are added until it is
-content.
+An example uses values that it does not define. The parser knows their expected types, and its
+message names both types if a definition does not fit, so definitions are added until the example is
+accepted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _LAYOUTS = {
     "rhs": "reg = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]]",
     "acc": f"reg = [[0, 1], [8, 0]], {_ROW8}",
 }
-"""What the aliases in the examples of fragments of 16 x 8 (rows: 16 x 1) mean."""
+"""The meaning of the aliases in the examples of fragments of 16 x 8 (rows: 16 x 1)."""
 _WIDER = {
     "16x16": "repeat = [1, 2]",
     "64x64": "warp = [[16, 0], [32, 0]], repeat = [1, 8]",
 }
 """The same layouts on other shapes."""
 _SPLIT = "warp = [[0, 0]]"
-"""What makes a layout one whose fragments may be partial sums of two warps."""
+"""The change of a layout that makes its fragments partial sums of two warps."""
 
 _VALUES = "// values used and not defined\n"
 _LAUNCH = """
@@ -93,7 +93,8 @@ def spell_layouts(text: str) -> str:
 
 
 def in_context(op: str, example: str) -> str:
-    """``example`` where its op may stand, with a mark where values that it uses are defined."""
+    """Return ``example`` in a valid place for its op, with a mark where values that it uses are
+    defined."""
     if op == "kernel.invoke":
         return _VALUES + _KERNELS + example
     if not op.startswith("block."):
@@ -115,7 +116,7 @@ def in_context(op: str, example: str) -> str:
 
 
 def parse(text: str) -> ir.Module:
-    """Parses ``text``, with definitions in front for what it uses and does not define."""
+    """Parse ``text``, preceded by definitions of values that it uses but does not define."""
     types: dict[str, str] = {}
     for _ in range(64):
         head = "".join(f'%{n} = "test.def"() : () -> {t}\n' for n, t in types.items())

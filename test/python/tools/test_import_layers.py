@@ -23,7 +23,7 @@ _LINT = "from importlinter.cli import lint_imports_command; lint_imports_command
 
 
 def check_imports(folder: Path) -> subprocess.CompletedProcess[str]:
-    """`make lint`'s check of the tree in ``folder``."""
+    """Run `make lint`'s check of the tree in ``folder``."""
     return subprocess.run(
         [sys.executable, "-c", _LINT, "--no-cache"],
         cwd=folder,
@@ -123,7 +123,7 @@ def rooms(folder: Path) -> list[str]:
 
 
 def described_packages(text: str) -> dict[str, str]:
-    """What the tree in the documentation says of each package."""
+    """Return the text about each package in the documentation's tree."""
     tree = re.search(r"\npython/mirage/\n(.*?)\n\w", text, re.S)
     assert tree is not None, "docs/architecture.md has no tree"
     said: dict[str, str] = {}
@@ -133,7 +133,8 @@ def described_packages(text: str) -> dict[str, str]:
 
 
 def test_each_pass_has_a_stage_of_its_name() -> None:
-    """A thin layer over a function of the pipeline (`CONTRIBUTING.md`), which the tree names."""
+    """A pass is a thin layer over a function of the pipeline (`CONTRIBUTING.md`), which the tree
+    names."""
     stages = described_packages((ROOT / "docs" / "architecture.md").read_text())["pipeline"]
     for path in (ROOT / "python/mirage/passes").glob("*.py"):
         text = path.read_text()

@@ -1,8 +1,7 @@
-"""The C++ libraries link downwards only, and include nothing of what they do not link.
-
-``lib/CMakeLists.txt`` says what each library is made of and links. Headers belong to the library of
-their folder. What a library includes, and which symbols of the project it leaves undefined, must
-come from itself or from what it links, so that each can be linked alone.
+"""The C++ libraries link downwards only, and include no headers of libraries that they do not link.
+``lib/CMakeLists.txt`` states the sources and links of each library. Headers belong to the library
+of their folder. The headers that a library includes, and the symbols of the project that it leaves
+undefined, must come from itself or from libraries that it links, so that each can be linked alone.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def libraries(text: str) -> dict[str, Library]:
 
 
 def closure(known: dict[str, Library], name: str, path: tuple[str, ...] = ()) -> set[str]:
-    """The library and all that it links. Raises ValueError for a circle."""
+    """Return a library and all libraries that it links. Raises ValueError for a circle."""
     if name in path:
         raise ValueError(f"libraries link in a circle: {' -> '.join((*path, name))}")
     inner = [closure(known, link, (*path, name)) for link in known[name].links]
@@ -67,7 +66,7 @@ def sources(library: Library) -> Iterator[Path]:
 
 
 def upward_includes(known: dict[str, Library]) -> list[str]:
-    """Includes of what a library does not link."""
+    """Return includes of headers from libraries that a library does not link."""
     found: list[str] = []
     for library in known.values():
         below = closure(known, library.name)
@@ -131,7 +130,7 @@ def _symbols(archive: Path, kind: str) -> set[str]:
 
 
 def test_each_library_links_alone() -> None:
-    """What the built archives leave undefined is defined below them."""
+    """Symbols that the built archives leave undefined are defined below them."""
     import mirage._target as compiled  # says where the build is
 
     build = Path(str(compiled.__file__)).parents[2] / "lib"

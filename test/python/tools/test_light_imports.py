@@ -1,4 +1,4 @@
-"""Imports load little at once: names load on first use."""
+"""Imports load little at first: names load on first use."""
 
 from __future__ import annotations
 

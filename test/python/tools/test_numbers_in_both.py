@@ -1,5 +1,5 @@
-"""Numbers that the search and the runtime need as the compiler has them, and that are written down
-in both: those of `mirage._target` are written down once."""
+"""Numbers of the search and the runtime that must agree with the compiler and are written in both;
+numbers in `mirage._target` are written once."""
 
 from __future__ import annotations
 

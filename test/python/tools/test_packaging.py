@@ -1,4 +1,4 @@
-"""The contents of a package, and what it leaves out."""
+"""The contents of a package, and files that it leaves out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathspec import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[3]
 BUILD = Path(target.__file__).parents[2]
-"""Where the compiled half of the package was built."""
+"""The build folder of the package's compiled part."""
 
 
 def test_no_source_is_left_out_of_a_package() -> None:
@@ -27,13 +27,13 @@ def test_no_source_is_left_out_of_a_package() -> None:
 
 
 def test_what_is_installed_works_without_the_build(tmp_path: Path) -> None:
-    """A wheel has `python/mirage` and what CMake installs of one component: all modules that are
-    there in the build, which find their libraries where they are installed."""
+    """A wheel has `python/mirage` and the files that CMake installs for one component: all modules
+    of the build, which find their libraries where they are installed."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]
     (component,) = settings["install"]["components"]
     (package,) = settings["wheel"]["packages"]
     scripts = tmp_path / "scripts"
-    for script in BUILD.rglob("cmake_install.cmake"):  # a copy: installing writes beside it
+    for script in BUILD.rglob("cmake_install.cmake"):  # a copy, since installing writes next to it
         copy = scripts / script.relative_to(BUILD)
         copy.parent.mkdir(parents=True, exist_ok=True)
         text = script.read_text().replace(f'include("{BUILD}', f'include("{scripts}')

@@ -1,4 +1,4 @@
-"""The wheel of the runtime alone, in an environment that has torch and nothing else of ours."""
+"""The wheel of the runtime, in an environment with torch and nothing else of ours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OLDEST = (3, 10)
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The packages of a virtual environment: torch with what it needs, and the wheel."""
+    """The packages of a virtual environment: torch with its dependencies, and the wheel."""
     folder = tmp_path_factory.mktemp("environment")
     tool = [sys.executable, str(ROOT / "tools/build-runtime-wheel.py"), str(folder / "dist")]
     wheel = Path(subprocess.run(tool, check=True, capture_output=True, text=True).stdout.strip())
@@ -62,7 +62,7 @@ def torch_and_its_needs() -> set[str]:
 
 
 def run(site: Path, code: str) -> Any:
-    """What the code prints last, as JSON, where only these packages are there."""
+    """Return the last output of the code, as JSON, with only these packages."""
     script = f"import sys; sys.path.insert(0, {str(site)!r})\n{code}"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     done = subprocess.run(
@@ -93,7 +93,7 @@ def test_it_imports_nothing_but_itself(environment: Path) -> None:
 
 
 def whole_model(path: Path) -> Path:
-    """Calls of PyTorch alone: a cache is updated, and summed up."""
+    """A model of PyTorch's calls only: a cache is updated, and summed up."""
     import torch
     from mirage.runtime.serialization.manifest import TensorSpec
 

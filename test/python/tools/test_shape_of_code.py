@@ -1,6 +1,6 @@
 """Limits on the length of functions and files, on the number of files with the same name, and on
-the number of places where the code asks for an op's class. Whatever exceeds these limits must be
-split, be named after its contents, or ask for a kind.
+the number of places where the code tests an op's class. Code that exceeds these limits must be
+split, be named after its contents, or query a kind.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ TWINS: dict[str, set[str]] = {
     "stabilize": {"passes", "pipeline", "transforms"},
     "verify": {"cli", "passes", "pipeline"},
 }
-"""Names that occur in several packages: a stage, or what a command does, has the same name as its
-command and its pass. Nothing is added."""
+"""Names that occur in several packages: a stage, or the function of a command, has the same name as
+its command and its pass. Nothing is added."""
 
 KINDS = {
     *(name for name, each in vars(kinds).items() if isinstance(each, type)),
@@ -68,9 +68,9 @@ CLASS_TESTS = {
     "transforms": 67,
     "verify": 77,
 }
-"""Places that ask whether an op is of one class, by package; entries of tables are such places. An
-analysis asks for what a kind or an op says (``semantics/ops/kinds.py``) unless it is about that
-class; where it asks less often, less stands here."""
+"""Places that test whether an op is of one class, by package; entries of tables are such places. An
+analysis uses the facts of a kind or an op (``semantics/ops/kinds.py``) unless it is about that
+class; if there are fewer places, the numbers here are lowered."""
 
 
 @cache
@@ -104,8 +104,8 @@ def names_in(node: ast.AST) -> Iterator[str]:
 
 
 def names_of_ops(tree: ast.Module, classes: frozenset[str]) -> set[str]:
-    """What stands for an op's class, or for several, in a file: not what it imports from elsewhere
-    under the same name (the search's moves), but unions and tuples of classes that it names."""
+    """Return the names of op classes in a file: without names that it imports from elsewhere (the
+    search's moves), but with names of unions and tuples of classes."""
     ops = set(classes)
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -121,7 +121,7 @@ def names_of_ops(tree: ast.Module, classes: frozenset[str]) -> set[str]:
 
 def class_tests(tree: ast.Module, known: frozenset[str]) -> int:
     """Calls of ``isinstance``, cases and comparisons of a type that name an op's class, and keys of
-    tables that are one: each is a place that asks for a class."""
+    tables that are one: each is a place that tests a class."""
     classes = names_of_ops(tree, known)
 
     def named(*nodes: ast.AST) -> bool:
@@ -150,7 +150,7 @@ def is_class(key: ast.AST | None, classes: set[str]) -> bool:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """What stands in a body, and in those within."""
+    """Yield the statements of a body, including nested ones."""
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.stmt | ast.excepthandler | ast.match_case):
             yield each
@@ -238,7 +238,7 @@ def test_files_are_short() -> None:
 
 
 def places_of_names(root: Path, prefix: str = "") -> dict[str, list[str]]:
-    """For each name of a file the packages that have one."""
+    """Return for each file name the packages that have such a file."""
     found: dict[str, list[str]] = {}
     for path in sorted(root.rglob(f"{prefix}*.py")):
         name = path.stem.removeprefix(prefix)

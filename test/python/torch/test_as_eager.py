@@ -1,5 +1,6 @@
-"""torch.compile(backend="mirage") does what PyTorch does: memory, updates, sizes, failures. What is
-imported is computed op by op, without a search: what is around it is tested."""
+"""torch.compile(backend="mirage") behaves like PyTorch: memory, updates, sizes, failures. The
+imported program is computed op by op, without a search, since the tests are about the code around
+it."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_results_lie_as_pytorch_lays_them(name: str, caplog: pytest.LogCaptureFi
     assert [y.stride() for y in got] == [y.stride() for y in want]
     for results in (got, want):
         results[-1].fill_(7.0) if 0 not in results[-1].stride() else None
-    same(got, want)  # what shares memory does in both
+    same(got, want)  # the same tensors share memory in both
     for y, z in zip(got, want, strict=True):
         inside = y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
         assert inside == (z.untyped_storage().data_ptr() == x.untyped_storage().data_ptr())
@@ -121,7 +122,7 @@ def test_inputs_that_are_written_to(function: Callable[..., Any]) -> None:
     assert count == 1
     if function is not add_in_place:
         return
-    with torch.no_grad():  # and where they share memory
+    with torch.no_grad():  # and which of them share memory
         mine, theirs = x.clone(), x.clone()
         got = torch.compile(function, backend=host)(mine[:2], mine[1:3])
         same(got, function(theirs[:2], theirs[1:3]))
@@ -163,7 +164,7 @@ def test_other_sizes_are_compiled_too(caplog: pytest.LogCaptureFixture) -> None:
         x = torch.randn(rows, 6)
         same(fast(x), function(x))
     assert "stays" not in caplog.text
-    assert count == 4  # once as it is, then for each size of the graph with an unknown one
+    assert count == 4  # once unchanged, then for each size of the graph with an unknown one
     assert MOST_SIZES > 4
 
 
@@ -182,7 +183,7 @@ def test_whatever_fails_pytorch_does_it(caplog: pytest.LogCaptureFixture) -> Non
 
     for compiler, message in (
         (broken, "a graph of 2 ops stays with PyTorch: ZeroDivisionError: by accident"),
-        (later, "a compiled graph goes on in PyTorch: RuntimeError: no such kernel"),
+        (later, "a compiled graph continues in PyTorch: RuntimeError: no such kernel"),
     ):
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
         x, y = torch.randn(4, 6), torch.randn(4, 6)

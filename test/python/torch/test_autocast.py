@@ -1,4 +1,4 @@
-"""Models with regions of autocast: what is compiled has the types that PyTorch gives."""
+"""Models with regions of autocast: the compiled program has the same types as in PyTorch."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Layer(torch.nn.Module):
 
 
 def kept_wide(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A region without autocast inside of one, and one that is switched off."""
+    """A nested region without autocast, and one that is switched off."""
     with torch.autocast("cpu", dtype=torch.bfloat16):
         y = x @ W
         with torch.autocast("cpu", enabled=False):

@@ -1,4 +1,4 @@
-"""torch.compile(backend="mirage"), with the chosen µGraphs interpreted where there is no GPU."""
+"""torch.compile(backend="mirage"), with the chosen µGraphs interpreted, since there is no GPU."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ chosen: list[Any] = []
 
 
 def interpret(program: Program, options: Mapping[str, Any]) -> Any:
-    """Searches and verifies as on a GPU, then interprets what was chosen."""
+    """Searches and verifies as on a GPU, then interprets the chosen µGraphs."""
     optimized = optimize(
         program, OptimizeOptions.of(compile=False, candidates=2, jobs=1, **options)
     )

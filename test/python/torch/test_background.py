@@ -1,5 +1,5 @@
-"""Until kernels are there PyTorch answers: they are found by another process, and swapped in
-between two calls. A process that fails costs its graph, and nothing else."""
+"""Until kernels are available, PyTorch computes the results: another process finds the kernels, and
+they are swapped in between two calls. If a process fails, only its graph is lost."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def gate(tmp_path: Path) -> Iterator[Gate]:
 
 
 def emulated(program: Program, options: Mapping[str, Any]) -> Any:
-    """What was found, run in the emulator."""
+    """The kernels that were found, run in the emulator."""
     return partial(emulate, load_program(program, options))
 
 
 def swapped(program: Program, options: Mapping[str, Any]) -> Any:
-    """In the place of kernels: the program op by op, whatever was found."""
+    """In place of kernels: the program op by op, regardless of the result."""
     return op_by_op(program, options)
 
 
@@ -87,7 +87,7 @@ def as_eager(got: Any, want: Any, x: torch.Tensor) -> None:
 
 
 def test_kernels_come_between_two_calls(gate: Gate) -> None:
-    """The whole way, with a real compile process and real kernels."""
+    """End to end, with a real compile process and real kernels."""
     x = torch.randn(4, 6)
     graphs: list[Any] = []
     code = f"{gate.code}; import runpy; runpy.run_module({COMMAND[2]!r}, run_name='__main__')"
@@ -126,7 +126,7 @@ def test_a_second_start_has_kernels_at_once(
 
 
 def test_classes_of_sizes_come_between_two_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real compile process is used; a second start searches nothing."""
+    """With a real compile process; a second start does not search."""
 
     def emulated_class(found: SizedClass, options: Mapping[str, Any]) -> Any:
         chosen = {k: v for k, v in options.items() if k != RUN}
@@ -304,7 +304,7 @@ def test_what_cannot_be_loaded_stays_with_pytorch(caplog: pytest.LogCaptureFixtu
     torch.compile(function, backend=host(stub(), load_program, watch=graphs.append))(x)
     settled(graphs[0])
     assert graphs[0].reason
-    assert "what was found for it cannot be loaded" in caplog.text
+    assert "its kernels cannot be loaded" in caplog.text
 
 
 def test_what_is_kept_and_cannot_be_loaded_is_searched_again() -> None:
@@ -338,7 +338,7 @@ def test_there_are_few_processes(gate: Gate) -> None:
     for factor in range(6):
         torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
         torch.compile(lambda t, f=factor: t * f, backend=host(workshop, watch=graphs.append))(x)
-    until(lambda: len(workshop._children) == 2)  # they wait, and there will be no others
+    until(lambda: len(workshop._children) == 2)  # they wait, and there are no others
     assert len(workshop._workers) == 2
     gate.open()
     for graph in graphs:

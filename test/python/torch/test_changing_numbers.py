@@ -59,7 +59,7 @@ def test_one_graph_for_all_numbers(name: str) -> None:
         got, want = fast(x, t), function(x, t)
         assert got.dtype is want.dtype
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
-    assert count == 2  # that of the first number alone, and that of any
+    assert count == 2  # one for the first number only, and one for any number
 
 
 def test_two_numbers_and_a_module() -> None:

@@ -1,4 +1,4 @@
-"""Regions of torch.utils.checkpoint are compiled where no gradients are needed."""
+"""Regions of torch.utils.checkpoint are compiled if no gradients are needed."""
 
 from __future__ import annotations
 

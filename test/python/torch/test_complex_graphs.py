@@ -1,5 +1,5 @@
-"""Graphs with complex inputs and results, and results that see memory as PyTorch's lazy views and
-views of other types do."""
+"""Graphs with complex inputs and results, and results that are lazy views, or views with other
+types, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_as_eager(name: str) -> None:
 
 
 def test_memory_that_the_type_does_not_fit() -> None:
-    """Elements of 8 bytes may be seen in the memory of floats only at every second place."""
+    """Memory of floats can be viewed as elements of 8 bytes only at every second place."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
 
     def function(a: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from small_artifacts.small_artifact import small_artifact
 
 
 class OnTheHost:
-    """Does what the small artifact does, without a GPU."""
+    """Computes the same as the small artifact, without a GPU."""
 
     def __init__(self) -> None:
         self.manifest: Manifest = small_artifact().manifest

@@ -33,7 +33,7 @@ def fresh() -> None:
 
 
 class Counted:
-    """A backend that counts the calls of the programs for so many keys."""
+    """A backend that counts the calls of the programs by their number of keys."""
 
     def __init__(self) -> None:
         self.reports: list[Report] = []
@@ -112,7 +112,8 @@ def added(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def divided(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores that are divided by a number for each key: there is none beyond the last one."""
+    """Scores that are divided by a number for each key, which does not exist beyond the last
+    key."""
     q, k, v = q.flatten(0, 1)[: 2 * SHARED], k.flatten(0, 1), v.flatten(0, 1)
     by = torch.arange(k.shape[1]) * 0.25 + 1
     scores = torch.matmul(q, k.transpose(1, 2)) / by
@@ -153,8 +154,8 @@ def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["none", "seen", "written"])
 def test_the_kernels(kind: str) -> None:
-    """The kernels for half-precision numbers, emulated at several lengths, far from what there is
-    room for and near it."""
+    """The kernels for half-precision numbers, emulated at several lengths, far from the capacity
+    and near it."""
     heads, width = 2, 16
     options = OptimizeOptions(chip="h200", budget=20.0, use_cache=False)
     found, calls = list[Optimized](), list[int]()
@@ -186,7 +187,7 @@ def test_the_kernels(kind: str) -> None:
         torch.testing.assert_close(got, want, rtol=5e-3, atol=5e-3)
     assert len(found) == 1
     assert found[0].artifacts
-    assert len(calls) == 3  # all but the first one, which is compiled as a whole
+    assert len(calls) == 3  # all except the first one, which is compiled as a whole
 
 
 def test_more_keys_than_there_is_room_for() -> None:
@@ -198,7 +199,7 @@ def test_more_keys_than_there_is_room_for() -> None:
 
 @pytest.mark.parametrize("written_to", [False, True])
 def test_what_is_written_between(written_to: bool) -> None:
-    """Heads are repeated before keys are written to, which the copies do not see."""
+    """Heads are repeated before keys are written to, so the copies do not change."""
 
     def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         k, v = (x[:, :, None].expand(2, SHARED, HEADS // SHARED, -1, -1) for x in (k, v))
@@ -219,7 +220,7 @@ def test_parts_that_depend_on_the_length_stay() -> None:
 
 
 def test_only_plain_joins_get_room_to_grow() -> None:
-    """A join that is given its result writes there."""
+    """A join with a given result writes to it."""
 
     def step(x: Tensor, keys: Tensor, to: Tensor) -> Tensor:
         seen = torch.cat((keys, x), 2, out=to)

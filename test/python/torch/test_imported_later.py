@@ -1,4 +1,4 @@
-"""Graphs are imported by another process, while PyTorch answers."""
+"""Graphs are imported by another process, while PyTorch computes the results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Model(torch.nn.Module):
 
 
 def swapped(program: Any, options: Mapping[str, Any]) -> Any:
-    """In the place of kernels: the program op by op, whatever was found."""
+    """In place of kernels: the program op by op, regardless of the result."""
     return op_by_op(program, options)
 
 
@@ -70,7 +70,7 @@ def host(importer: Workshop, **more: Any) -> Any:
 
 
 def here(what: str = "") -> Workshop:
-    """A process that imports, and does something before."""
+    """A process that imports after another action."""
     code = f"{what}\nimport runpy; runpy.run_module({COMMAND[2]!r}, run_name='__main__')"
     return Workshop(1, (sys.executable, "-c", code))
 
@@ -96,7 +96,7 @@ def sent(module: GraphModule, inputs: list[Any]) -> GraphMessage:
     return message
 
 
-# ---- the whole way
+# ---- end to end
 
 
 def test_the_first_call_does_not_wait_for_the_import(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_blocking_imports_at_once() -> None:
 
 
 def on_gpu(message: GraphMessage) -> GraphMessage:
-    """The message of a graph as if all of its tensors were on a GPU."""
+    """Return the message of a graph as if all of its tensors were on a GPU."""
     names: dict[Any, Any] = {"cpu": "cuda", torch.device("cpu"): torch.device("cuda:0")}
 
     def moved(x: Any) -> Any:
@@ -203,7 +203,7 @@ def on_gpu(message: GraphMessage) -> GraphMessage:
 
 
 def imported_there(message: GraphMessage, module: GraphModule) -> GraphImport | None:
-    """What becomes of the answer of the other process where the graph is; None if it is to be
+    """Return what this process makes of the other process's answer; None if the graph is to be
     imported here."""
     answered = import_process.answer({"graph": message, "kept": False}, None)
     with entries_in_memory(answered["entries"]):
@@ -301,7 +301,7 @@ def test_the_process_imports_the_same_program() -> None:
 
 
 def test_tensors_of_a_gpu_have_their_device_there() -> None:
-    """The process sees no GPU, and none is needed for what has no elements."""
+    """The process sees no GPU, and none is needed for tensors without elements."""
     module, inputs = captured(lambda x: torch.arange(4.0, device=x.device) + x.sum(1))
     message = sent(module, inputs)
     (x,) = message.inputs
@@ -357,7 +357,7 @@ def test_errors_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_warnings_of_processes_are_repeated_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such as that the cache cannot be written, which only those that write to it see."""
+    """Such as errors in writing to the cache, which only the writing process sees."""
     monkeypatch.setattr(workshop_module, "_told", set())
     said = [("mirage.cache", "the cache cannot be written")]
     warning = f"c.write_message(answers, {{'entries': {{}}, 'said': {said!r}}}); continue"

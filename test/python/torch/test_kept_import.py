@@ -1,5 +1,5 @@
-"""A second start does not import graphs again. What an import depends on is in the text that it is
-looked up by, and a graph whose meaning the text cannot tell is never looked up."""
+"""A second start does not import graphs again. Everything that an import depends on is in the text
+that is its key, and a graph whose meaning the text does not determine is never looked up."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def imports(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 
 
 class Holding(torch.nn.Module):
-    """Holds a parameter, and tensors that are constants."""
+    """A module with a parameter, and tensors that are constants."""
 
     mask: torch.Tensor
 
@@ -152,7 +152,7 @@ def test_options_that_leave_the_cache_alone(
     assert not list(shared_store().entries())
 
 
-# ---- what makes another import
+# ---- changes that require another import
 
 
 OTHERS: dict[str, tuple[Callable[[], str], Callable[[], str]]] = {
@@ -204,7 +204,7 @@ def test_settings_of_pytorch_are_in_the_text(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_import_in_another_precision_is_not_taken(imports: list[GraphModule]) -> None:
-    """Products of f32 are imported as TF32 where PyTorch is set to it, and only there."""
+    """Products of f32 are imported as TF32 only if PyTorch's settings say so."""
     module = symbolic_trace(lambda x: x @ x.t())
     before = torch.get_float32_matmul_precision()
     found: list[bool] = []
@@ -230,7 +230,7 @@ def test_another_version_of_the_importer_is_another_key(
     assert len(imports) == 2
 
 
-# ---- what has no text
+# ---- graphs without a text
 
 
 def own(x: torch.Tensor) -> torch.Tensor:
@@ -302,7 +302,7 @@ def test_a_graph_without_a_text_is_imported_each_time(imports: list[GraphModule]
     assert not list(shared_store().entries())
 
 
-# ---- entries that are not right
+# ---- invalid entries
 
 
 def _of_another_graph(data: dict[str, Any]) -> None:

@@ -1,5 +1,5 @@
-"""Numbers that only numbers depend on, such as a count of calls: a graph is compiled once, whatever
-they are."""
+"""Numbers that affect only other numbers, such as a count of calls: a graph is compiled once for
+all of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ X = torch.arange(12.0).reshape(3, 4)
 
 
 class State:
-    """What a caller keeps from call to call."""
+    """The state that a caller keeps between calls."""
 
     def __init__(self) -> None:
         self.calls, self.twice = 3, 6
@@ -41,7 +41,8 @@ def compiled() -> list[Any]:
 
 
 def run(function: Any, compiled: list[Any], calls: int) -> list[int]:
-    """The numbers of graphs that were compiled after each call, all with eager's results."""
+    """Return the numbers of graphs that were compiled after each call; all results are those of
+    eager."""
 
     def compiler(program: Any, options: Any) -> Any:
         compiled.append(program)

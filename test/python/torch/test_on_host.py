@@ -1,4 +1,4 @@
-"""Graphs of a GPU are imported as graphs of the host: what they name and hold there is there again
+"""Graphs of a GPU are imported as graphs of the host: devices and tensors of the GPU are restored
 once they are compiled. Tensors on the GPU are fake."""
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ CUDA = torch.device("cuda", 0)
 
 
 def graph_of(*calls: Any) -> torch.fx.GraphModule:
-    """``x`` through calls, each a kind, a target, arguments after it, and named ones."""
+    """A graph that passes ``x`` through calls, each given by a kind, a target, further arguments,
+    and named ones."""
     graph = torch.fx.Graph()
     y = graph.placeholder("x")
     for kind, target, args, named in calls:

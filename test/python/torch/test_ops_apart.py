@@ -46,7 +46,7 @@ def loop(x: Tensor, w: Tensor) -> Tensor:
 
 
 def at_the_ends(x: Tensor, w: Tensor) -> Tensor:
-    """Nothing is before the op, and nothing after it."""
+    """There is nothing before or after the op."""
     return torch.cond(w[0, 0] > 0, lambda a, b: a @ b, lambda a, b: a - b[0], (x, w))
 
 
@@ -96,7 +96,7 @@ def stored(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
 
 
 def across(x: Tensor, at: Tensor) -> tuple[Tensor, ...]:
-    """An op with two results, of which one is read after the view."""
+    """An op with two results, one of which is read after the view."""
     first, second = (x * 2).split(2)
     view = first[at]
     view.mul_(3)

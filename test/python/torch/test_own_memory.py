@@ -1,4 +1,4 @@
-"""Results that have the elements of an input, in memory of their own as in PyTorch."""
+"""Results with the elements of an input, in separate memory as in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""torch.compile(backend="mirage") on programs whose results are no kernel's: the driver's results,
-kernels in the emulator.
+"""torch.compile(backend="mirage") on programs whose results are not computed by kernels: the
+driver's results, kernels in the emulator.
 """
 
 from __future__ import annotations

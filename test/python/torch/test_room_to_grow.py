@@ -1,4 +1,4 @@
-"""Tensors with room in memory for further rows."""
+"""Tensors with memory for further rows."""
 
 from __future__ import annotations
 

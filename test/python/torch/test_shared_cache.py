@@ -1,4 +1,4 @@
-"""A whole tiny model where the cache is shared, full or cannot be written: it runs, and at most one
+"""A whole tiny model with a cache that is shared, full or not writable: it runs, and at most one
 line says what was not kept."""
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ X = torch.linspace(-1, 1, 16).reshape(2, 8)
 
 
 def started() -> tuple[torch.Tensor, list[str]]:
-    """The results of the model's kernels, and what was noted on its search."""
+    """Return the results of the model's kernels, and the remarks on its search."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     notes: list[str] = []
 
@@ -92,7 +92,7 @@ def test_a_disk_that_takes_nothing(
 def test_a_disk_that_fills_up(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Half of a file is written, then there is no more room: no entry is half."""
+    """Half of a file is written, then the disk is full: no entry is incomplete."""
     real, count = os.fdopen, 0
 
     class Full:
@@ -126,14 +126,14 @@ def test_a_disk_that_fills_up(
     folder = shared_store().folder
     assert folder is not None
     assert not [path for path in folder.rglob("*") if path.suffix == ".part"]
-    right(started()[0])  # with room again
+    right(started()[0])  # with free space again
     assert len(lines(caplog)) == 1
 
 
 def test_a_folder_that_is_only_read(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What an earlier run has kept is used."""
+    """Results of an earlier run are used."""
     right(started()[0])
     monkeypatch.setattr(Store, "put_file", lambda *_: pytest.fail("wrote"))
     got, notes = started()

@@ -1,4 +1,4 @@
-"""torch.compile(backend="mirage") of graphs with sizes that are known at the call only: a number of
+"""torch.compile(backend="mirage") of graphs with sizes that are known only at the call: a number of
 rows stays dynamic, other sizes have one program each, and nothing ever fails."""
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def test_one_program_serves_a_class(function: Callable[..., Any], how: str) -> N
     assert not [r.reason for r in reports if r.reason]
     (name,) = {text.split()[1] for text in classes()}
     assert classes() == [f"for {name} up to {most}" for most in (4, 8, 32, 64)]
-    # what is left: a batch of one, and the first size where TorchDynamo did not know better
+    # the rest: a batch of one, and the first size, for which TorchDynamo did not know better
     assert len(reports) - len(classes()) <= (2 if how == "automatic" else 1)
 
 
@@ -124,7 +124,7 @@ def test_tokens_are_rows_in_proportion() -> None:
 
 
 def test_other_sizes_that_change_have_classes_of_their_own() -> None:
-    """The batch is rows; each length is a program."""
+    """The batch is the number of rows; each length has a program."""
     fast = torch.compile(layer, backend=host, dynamic=True)
     w = torch.randn(8, 4)
     for n in (6, 5, 7):
@@ -135,7 +135,7 @@ def test_other_sizes_that_change_have_classes_of_their_own() -> None:
 
 
 def test_symbols_of_one_value_are_one_size() -> None:
-    """TorchDynamo does not see that these are the same: neither is computed with the other."""
+    """TorchDynamo does not know that these are equal, since no op combines them."""
 
     def function(ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         rows = torch.arange(ids.shape[0])[:, None]
@@ -152,7 +152,7 @@ def test_symbols_of_one_value_are_one_size() -> None:
 
 
 def test_weights_are_seen_and_real_kernels_run() -> None:
-    """The whole way: searched, compiled, executed in the emulator."""
+    """End to end: searched, compiled, executed in the emulator."""
 
     def emulated(found: SizedClass, options: Mapping[str, Any]) -> Any:
         chosen = OptimizeOptions.of(
@@ -172,7 +172,7 @@ def test_weights_are_seen_and_real_kernels_run() -> None:
     assert " µs predicted" in said
 
 
-# ---- where there are no rows
+# ---- graphs without rows
 
 
 def test_inner_sizes_have_one_program_each_up_to_a_limit(

@@ -50,7 +50,7 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Answers(Workshop):
-    """The other process, which answers when it is told to."""
+    """The other process, which answers when the test says so."""
 
     def __init__(self) -> None:
         super().__init__(1, ("/bin/false",))
@@ -70,7 +70,7 @@ class Answers(Workshop):
 
 
 class Kernels(Workshop):
-    """The process that finds kernels, and does so at once."""
+    """The process that finds kernels, which it does at once."""
 
     def submit(self, job: Job) -> Job:
         job.entries = {}
@@ -100,7 +100,7 @@ def same(function: Callable[..., Any], fast: Callable[..., Any], n: int) -> None
         assert a.stride() == b.stride()
 
 
-# ---- the whole way
+# ---- end to end
 
 
 @pytest.mark.usefixtures("nowhere")
@@ -171,7 +171,7 @@ def test_what_cannot_be_handed_over_is_imported_here() -> None:
 
 
 def test_sizes_below_the_least_of_the_smallest_class() -> None:
-    """A class of sizes from 4 to 8, where sizes up to 4 usually are a class of their own."""
+    """A class of sizes from 4 to 8; sizes up to 4 are usually a separate class."""
     found: list[SizedClass] = []
 
     def load(known: SizedClass, options: Any) -> Any:
@@ -188,7 +188,7 @@ def test_sizes_below_the_least_of_the_smallest_class() -> None:
     torch.testing.assert_close(fast(x), layer(x))
 
 
-# ---- the message, and what is kept
+# ---- the message, and kept entries
 
 
 def traced(function: Any, n: int = 5) -> tuple[GraphModule, Rows, list[Any]]:

@@ -1,4 +1,5 @@
-"""Caches that grow with each token: what has fixed sizes is compiled once, for any length."""
+"""Caches that grow with each token: the parts with fixed sizes are compiled once, for any
+length."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Counted:
 
 
 class Layer(nn.Module):
-    """A token's keys and values are appended to a cache, which its query sees."""
+    """A token's keys and values are appended to a cache, to which its query attends."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +65,7 @@ def test_a_growing_cache_has_a_bounded_number_of_programs() -> None:
     made, layer = Counted(), Layer()
     steps = MOST_SIZES + 24
     same(steps_of(torch.compile(layer, backend=made.backend), steps), steps_of(layer, steps))
-    # the first length, and the first one of any, as a whole; before the cache, after it, and
+    # the first length, and the first variable one, as a whole; before the cache, after it, and
     # attention to it
     assert made.programs == 5
     assert not any(r.reason for r in made.reports)
@@ -80,7 +81,7 @@ def test_sizes_that_occur_often_are_compiled_as_a_whole() -> None:
 
 
 def test_other_strides_than_the_traced_ones_are_seen() -> None:
-    """A result of PyTorch that has other strides than when the graph was traced."""
+    """A result of PyTorch whose strides differ from those at tracing."""
 
     @torch.library.custom_op("test_sizes_apart::sums", mutates_args=())
     def sums(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sizes that only data or the caller's numbers decide: rows of an expert, windows of a tensor.
+"""Sizes that depend on data or on the caller's numbers: rows of an expert, windows of a tensor.
 TorchDynamo breaks a graph there, or makes the size dynamic; results are those of PyTorch."""
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class Masked(Experts):
     ("kind", "captured", "graphs"),
     some_of(
         [
-            (Loop, False, True),  # what is called in the loop is a graph
-            (LoopOfSums, False, False),  # TorchDynamo passes over a function that breaks in a loop
+            (Loop, False, True),  # the function called in the loop is a graph
+            (LoopOfSums, False, False),  # TorchDynamo skips a function with a graph break in a loop
             (Unrolled, False, True),
             (Masked, False, True),
             (Unrolled, True, False),

@@ -1,5 +1,5 @@
-"""Tuning times the candidates of each graph, and a later start has the fastest; with a timer that
-pretends."""
+"""Tuning times the candidates of each graph, and a later start uses the fastest; with a simulated
+timer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Inputs and buffers that a model updates: stores are made in place, and cost what they store."""
+"""Inputs and buffers that a model updates: stores are in place, and write only the stored
+elements."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ counted = WrittenBytes()
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts what compiled graphs write: TorchDynamo leaves everything eager in a mode that is on
-    around the call."""
+    """Counts the writes of compiled graphs: in a mode that is active around the call, TorchDynamo
+    would leave everything eager."""
     run = CompiledGraph.__call__
 
     def counting(self: CompiledGraph, *inputs: Any) -> Any:
@@ -109,7 +110,7 @@ def put_into_slots(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> to
 def twice(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     cache.index_copy_(1, at, x)
     y = cache.sum(1, keepdim=True)
-    cache.index_copy_(1, at + 1, y)  # what was read before depends on the first one alone
+    cache.index_copy_(1, at + 1, y)  # earlier reads depend only on the first one
     return y + cache[:, 0:1]
 
 
@@ -148,7 +149,7 @@ def test_a_store_writes_what_it_stores(function: Update) -> None:
     assert counted.wrote <= most, counted.by_op
 
 
-# ---- what has to stay apart
+# ---- tensors that must stay separate
 
 
 def the_old_one_is_read(cache: torch.Tensor, at: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
@@ -292,7 +293,7 @@ def test_a_failure_after_an_update_is_no_silent_repetition() -> None:
     with pytest.raises(InterruptedUpdateError, match=r"begun to update its inputs.*out of memory"):
         torch.compile(index_copy, backend=partial(host, compiler=failing))(mine, at, x)
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
-    mine = cache.clone()  # where nothing is written before, PyTorch does it all
+    mine = cache.clone()  # if nothing is written before, PyTorch does everything
     got = torch.compile(from_the_old, backend=partial(host, compiler=failing))(mine, at, x)
     torch.testing.assert_close((got, mine), (from_the_old(cache, at, x), cache))
 
@@ -301,8 +302,8 @@ def test_a_failure_after_an_update_is_no_silent_repetition() -> None:
 
 
 def bytes_of_a_step(length: int) -> tuple[int, int, dict[str, int]]:
-    """Of a small Llama with a cache of so many places: bytes that calls write in a decoding step,
-    bytes of the cache, and calls."""
+    """For a small Llama with a cache of a given length, return the bytes that calls write in a
+    decoding step, the bytes of the cache, and the calls."""
     cache_of = pytest.importorskip("transformers").StaticCache
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     module = whole_model("llama3").build()

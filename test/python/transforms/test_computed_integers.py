@@ -1,4 +1,4 @@
-"""Formulas in the kernels that load them, and kernels that write what others read."""
+"""Formulas in the kernels that load them, and kernels that write the operands of others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def integers(result: Value, operands: tuple[Value, ...], *lines: str) -> Integer
 
 
 def reader(x: Value) -> Launch:
-    """A kernel that negates all of a tensor."""
+    """A kernel that negates a whole tensor."""
     b, param = Builder(in_block=True), Value(x.type)
     whole = tuple(() for _ in x.shape)
     y = b.unary(UnaryFn.NEG, b.load(param, whole, x.shape))

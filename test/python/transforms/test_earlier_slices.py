@@ -1,4 +1,4 @@
-"""Slices of what is computed from rows that are looked up."""
+"""Slices of values computed from rows that are looked up."""
 
 from __future__ import annotations
 

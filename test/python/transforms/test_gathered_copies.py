@@ -1,4 +1,4 @@
-"""Looked up rows that many products read are copied first."""
+"""Rows that are looked up and read by many products are copied first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def value(*shape: int, dtype: DType = DType.F16) -> Value:
 def product(
     count: int, width: int, columns: int, *, warpgroups: bool = True, reshaped: bool = False
 ) -> KernelGraph:
-    """``table[ids] @ w`` in tiles of 64 rows and columns, 64 of the width at a step."""
+    """``table[ids] @ w`` in tiles of 64 rows and columns, with 64 columns of the table per step."""
     table, w, ids = value(64, width), value(width, columns), value(count, dtype=DType.I64)
     b, block, inner = Builder(), Builder(in_block=True), Builder(in_block=True)
     rows = gather(b, table, ids)
@@ -98,6 +98,6 @@ def test_rows_that_are_no_power_of_two_are_copied(monkeypatch: pytest.MonkeyPatc
 
 
 def test_others_look_their_rows_up() -> None:
-    """Few products, and warps that multiply what they have in registers."""
+    """Few products, and warps that multiply fragments in their registers."""
     for g in (product(128, 4096, 128), product(128, 4096, 65536, warpgroups=False)):
         assert with_copied_rows(g, TARGET) is g

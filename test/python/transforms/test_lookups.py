@@ -117,7 +117,7 @@ def test_tables_that_are_looked_up_themselves_are_written() -> None:
 def test_rows_in_another_shape_are_rows_by_indices_in_it() -> None:
     table, ids, b = value(9, 12), value(2, 3, dtype=DType.I64), Builder()
     x = b.reshape(gather(b, table, ids), (6, 12))
-    cut = b.reshape(gather(b, table, ids), (2, 3, 3, 4))  # rows themselves are taken apart
+    cut = b.reshape(gather(b, table, ids), (2, 3, 3, 4))  # rows themselves are decomposed
     block = Builder(in_block=True)
     param = Value(x.type)
     tile = block.load(param, (("m",), ()), (3, 12))
@@ -136,7 +136,7 @@ def test_rows_in_another_shape_are_rows_by_indices_in_it() -> None:
 
 
 def test_a_kernel_writes_rows_that_others_read() -> None:
-    """The kernel that computes with them looks them up all the same."""
+    """The kernel that computes with them still looks them up."""
     g = rows_and_positions()
     gathered = next(op.result for op in g.ops if isinstance(op, Gather))
     g = KernelGraph("g", g.inputs, g.ops, (*g.outputs, gathered))
@@ -170,7 +170,7 @@ def test_what_tiles_do_not_hold_is_loaded(make, why: str) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (3, 2, 1)])
 def test_elements_of_one_column_are_picked(shape: tuple[int, ...]) -> None:
-    """Also where the column has gone."""
+    """Also if the column is removed."""
     table, ids, b = value(9, 1), value(6, dtype=DType.I64), Builder()
     x = b.reshape(gather(b, table, ids), shape)
     block, param = Builder(in_block=True), Value(x.type)
@@ -239,7 +239,7 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
     same = b.binary(BinaryFn.EQ, b.binary(BinaryFn.ADD, ids, ids), b.constant(7, DType.I64))
     y = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.AND, near, same), x)
     g = integers_as_calls(KernelGraph("g", (x, ids), tuple(b.ops), (y,)))
-    assert formulas(g) == ["(x0 + x0)"]  # what it gives is compared
+    assert formulas(g) == ["(x0 + x0)"]  # its result is compared
     *_, part = (s for s in partition(g) if isinstance(s, Part))
     (made,) = (op for op in g.ops if isinstance(op, Integers))
     assert ids not in part.graph.inputs
@@ -247,7 +247,7 @@ def test_positions_are_computed_and_token_ids_are_not() -> None:
 
 
 def test_any_integer_is_compared_with_positions() -> None:
-    """Rounding keeps the order; what is computed of the integer is exact arithmetic."""
+    """Rounding preserves the order; functions of the integer are exact arithmetic."""
     x, n, b = value(16), value(1, dtype=DType.I64), Builder()
     i = iota(b, (16,), 0)
     start = b.binary(BinaryFn.SUB, n, b.constant(4, DType.I64))
@@ -260,13 +260,13 @@ def test_any_integer_is_compared_with_positions() -> None:
     assert formulas(g) == ["((x0 - 4) <= x0)"]
     kept = {op.result: op for op in g.ops if not isinstance(op, Integers)}
     assert {below, after, mask} <= kept.keys()
-    # the integer itself is compared with the place that it may not be after, which is known
+    # the integer itself is compared with its upper bound, which is known
     assert kept[after].operands[0] is n
     assert kept[after].function is BinaryFn.LE
 
 
 def test_what_is_chosen_among_integers_is_compared() -> None:
-    """It may be compared with numbers whose range is known; all else is exact arithmetic."""
+    """It may be compared with numbers whose range is known; everything else is exact arithmetic."""
     x, n = value(16), value(1, dtype=DType.I64)
 
     def calls(used: Callable[[Builder, Value], Value]) -> list[str]:
@@ -286,7 +286,7 @@ def test_what_is_chosen_among_integers_is_compared() -> None:
 
 @pytest.mark.parametrize("limit", [2**24 - 1, -(2**24) + 1, 2**24, -(2**24)])
 def test_integers_are_compared_below_where_rounding_ends(limit: int) -> None:
-    """What lies beside 2^24 may be rounded to it, so nothing is compared with that in a kernel."""
+    """Numbers next to 2^24 may be rounded to it, so nothing is compared with it in a kernel."""
     x, n, b = value(16), value(1, dtype=DType.I64), Builder()
     mask = b.binary(BinaryFn.LT, n, b.constant(limit, DType.I64))
     g = integers_as_calls(
@@ -378,7 +378,7 @@ def test_numbers_are_found_in_what_kernels_look_up() -> None:
 
 
 def test_kernels_that_look_rows_up_are_made_safe_from_overflow() -> None:
-    """They are made safe in the form in which they do not look rows up themselves yet."""
+    """They are made safe in the form in which they do not yet look up rows themselves."""
     table, ids, weight = value(11, 16), value(24, dtype=DType.I64), value(16, 8)
     b = Builder()
     y = b.matmul(b.softmax(gather(b, table, ids), 1), weight)

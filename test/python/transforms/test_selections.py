@@ -1,4 +1,4 @@
-"""Pieces of a tensor in another order: chosen by position, equal to what was concatenated."""
+"""Pieces of a tensor in another order: chosen by position, equal to the concatenation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_is_chosen_is_what_was_concatenated(name: str) -> None:
     check_graph(found)
     assert not any(isinstance(op, Concat | Slice) for op in found.ops)
     x = np.random.default_rng(0).normal(size=shape)
-    x.reshape(-1)[:2] = np.inf, -np.inf  # what is not chosen has no say
+    x.reshape(-1)[:2] = np.inf, -np.inf  # elements that are not chosen have no effect
     with np.errstate(invalid="ignore"):
         (want,), (got,) = (evaluate_floats(g, [x]) for g in (graph, found))
     np.testing.assert_array_equal(got, want)
@@ -110,6 +110,6 @@ def test_many_small_pieces_stay() -> None:
 
 
 def test_what_is_stored_element_by_element_stays() -> None:
-    """The search computes its pieces side by side."""
+    """The search computes its pieces in one kernel."""
     graph = program((3, 8), turned(1, 4), 1, reduced=False)
     assert selected_pieces(graph) is graph

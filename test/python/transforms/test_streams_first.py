@@ -1,4 +1,4 @@
-"""Of kernels that may run at once, those that stream inputs go before small ones."""
+"""If kernels may run at once, those that stream inputs go before small ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proofs have time in tests: what they can show does not depend on the machine's load."""
+"""Proofs have more time in tests, so that results do not depend on the machine's load."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mirage.verify import verifier
 from mirage.verify.pair.budget import usual_seconds
 
 PATIENCE = 10.0
-"""Times as long as usual."""
+"""The multiple of the usual time."""
 
 
 @pytest.fixture(autouse=True)

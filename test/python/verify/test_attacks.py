@@ -43,7 +43,7 @@ def test_constants_of_type_f64_are_compared_to_f64s_precision():
     assert verify(scaled(1.0, F64), scaled(1.0 + 1e-14, F64), QUICK).kind is not Kind.PROVED
     third = verify(scaled(1.0 / 3.0, F64), scaled(float(np.float64(1) / 3), F64), QUICK)
     assert third.kind is Kind.PROVED
-    # In f32 kernels the two are one number.
+    # In f32 kernels the two are the same number.
     assert verify(scaled(1.0, F32), scaled(1.0 + 1e-8, F32), QUICK).kind is Kind.PROVED
     assert verify(scaled(1.0, F32), scaled(1.0 + 2.0**-22, F32), QUICK).kind is not Kind.PROVED
 
@@ -67,8 +67,8 @@ def test_masks_may_fill_with_any_number():
 
 
 def test_blocks_that_store_nothing_count_where_tiles_are_numbered():
-    """A third block along ``h`` stores past the end, so nobody asks for it; the tiles of the parts
-    that the others read are numbered with it all the same."""
+    """A third block along ``h`` stores past the end, so it is never requested; still, it counts for
+    the numbers of tiles that the others read."""
     pair = graphs.attention(2, 5, 8, 4, splits=2, steps=2, row_blocks=2, scale=0.5)
     right = pair.candidates["split"]
     first, second = right.ops
@@ -118,7 +118,7 @@ def test_a_maximum_over_one_element_less_is_not_accepted(tilings):
 
 
 def test_intermediates_that_overflow_are_not_accepted():
-    """The sum of squares in f16: right for inputs of magnitude 1, infinite for 64."""
+    """The sum of squares in f16: correct for inputs of magnitude 1, infinite for 64."""
 
     def norm(stored):
         def build(b, x):
@@ -164,7 +164,7 @@ def test_stores_that_overlap_or_leave_gaps_are_errors():
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_blocks_outside_the_tensor_change_nothing(parts):
-    """More blocks than the tensor has: they load zeros and store nothing."""
+    """More blocks than the tensor has parts: they load zeros and store nothing."""
     maps = (("i",), ("j",))
     first = copied(maps, maps, (Axis("i", 3), Axis("j", parts)), (5, 10))
     plain = function(
@@ -210,7 +210,7 @@ def test_tails(candidate, right):
 
 
 def test_accumulators_start_anew_with_each_loop():
-    """An inner loop inside an outer one: its sum must not go on from the last time."""
+    """An inner loop inside an outer one: its sum must not continue from the previous outer step."""
     x = graphs.tensor(12, dtype=F32)
 
     def nested(b, p):
@@ -289,7 +289,7 @@ def test_calls_are_told_apart():
 
 
 def test_zero_divisors_are_redrawn_not_patched():
-    """``0 * (1/0)`` must not pass for zero, nor ``x/x`` hide what it multiplies."""
+    """``0 * (1/0)`` must not pass for zero, nor ``x/x`` hide a factor."""
     x = graphs.tensor(4, 4, dtype=F32)
 
     def zero(b, x):
@@ -317,7 +317,8 @@ def test_axes_of_extent_one_and_scalars():
     relu = function(lambda b, x: b.unary(UnaryFn.RELU, x), x)
     same = function(lambda b, x: b.binary(BinaryFn.MUL, x, b.constant(1.0)), x)
     assert verify(exp, candidate, QUICK).kind is Kind.PROVED
-    for seed in range(8):  # one element and few draws: a maximum is one of two by chance
+    # one element and few draws: a maximum may be the same one of two by chance
+    for seed in range(8):
         verdict = verify(same, relu, VerifyOptions(seed=seed, numerics=False))
         assert not verdict.equivalent, verdict
 

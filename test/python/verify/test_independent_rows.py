@@ -1,4 +1,4 @@
-"""Dependence of rows on each other: programs of all kinds, and brute force on the results."""
+"""Dependence between rows: programs of all kinds, and brute force on the results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_independent(name: str) -> None:
     function, shapes, inputs = INDEPENDENT[name]
     graph = imported(function, *shapes)
     assert why_rows_depend(graph, inputs, ROWS) is None
-    # Brute force: the first rows stay what they are whatever the others hold.
+    # Brute force: the first rows do not change if the others do.
     rng = np.random.default_rng(0)
     given = [rng.standard_normal(s) for s in shapes]
     other = [x.copy() for x in given]

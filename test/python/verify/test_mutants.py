@@ -105,7 +105,7 @@ def test_all_kinds_of_faults_of_indices_are_made():
 
 
 def test_numbered_mutants_are_each_fault_alone_and_then_several():
-    """Whoever makes those of some numbers makes the same."""
+    """The same numbers give the same mutants."""
     graph = LOOKUPS["paged"]()
     alone = len(list(misplaced(graph, random.Random(0))))
 
@@ -134,7 +134,7 @@ def test_variants_that_should_be_equal_are():
 
 
 def test_a_mutant_says_where_its_fault_is():
-    """What stands elsewhere is what it was."""
+    """The rest of the program is unchanged."""
     for name, pair in PAIRS.items():
         for graph in (pair.reference, *pair.candidates.values()):
             for mutant in mutants(graph, random.Random(name), 10):

@@ -41,7 +41,7 @@ EQUIVALENT = (
     "in order by their signs", "the reference has none of that argument", "all proved",
     "each on its own", "proved, error of the others",
 )  # fmt: skip
-"""What is said of programs that are equivalent."""
+"""The message about equivalent programs."""
 REASONS = ("Irregular", "NoProof", "TooLarge", "TooMuchWork")
 
 
@@ -58,8 +58,8 @@ def test_each_reason_says_what_to_try(text: str) -> None:
 
 @cache
 def texts() -> tuple[tuple[str, str], ...]:
-    """Where the verifier says why an attempt does not apply, and what it says there, with 7 in the
-    place of what it fills in."""
+    """The places where the verifier says why an attempt does not apply, and its messages, with 7 in
+    place of their parameters."""
     found: list[tuple[str, str]] = []
     for path in sorted(Path(mirage.verify.__file__).parent.rglob("*.py")):
         functions = [n for n in ast.walk(ast.parse(path.read_text())) if _is_function(n)]
@@ -109,7 +109,7 @@ def test_no_sentence_is_the_evidence_once_more() -> None:
         for want in needed(verdict(Evidence("a test", None, text))):
             assert not want.endswith(text), place
             options = set(re.findall(r"--\w+", want))
-            assert options <= {"--seconds"}, place  # what the command has
+            assert options <= {"--seconds"}, place  # the options of the command
 
 
 def test_pieces_are_named() -> None:

@@ -1,4 +1,4 @@
-"""Verdicts: what is accepted, what is refuted, and what the floating-point gate says."""
+"""Verdicts: acceptance, refutation, and the floating-point gate."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ INACCURATE = {
     # Without a running maximum large scores overflow.
     ("attention", "split"),
     ("attention_scaled", "split"),
-    # x times its gain leaves f16 where the norm of it does not.
+    # x times its gain exceeds f16, but its norm does not.
     ("rms_linear", "one_kernel"),
-    # E[x^2] - E[x]^2 has no digits left where the mean is large.
+    # E[x^2] - E[x]^2 has no digits left if the mean is large.
     ("layer_norm", "moments"),
 }
 """Equal as functions, not acceptable in floating point."""
@@ -115,7 +115,8 @@ def test_the_fault_that_the_original_accepted(sizes):
     assert verdict.kind is Kind.REFUTED
     assert verdict.witness is not None
     evidence = {e.name: e.holds for e in verdict.evidence}
-    assert evidence["finite field at the real sizes"] is False  # by its own, without floating point
+    # by its own tests, without floating point
+    assert evidence["finite field at the real sizes"] is False
     assert "seed 0" in str(verdict)
     assert verify(reference, reference, VerifyOptions(work=1e6)).kind is Kind.PROVED
 
@@ -211,7 +212,7 @@ def test_known_identities(first, second):
 
 
 def test_unknown_identities_are_neither_accepted_nor_refuted():
-    """gelu(x) - gelu(-x) = x holds, but nothing here knows it."""
+    """gelu(x) - gelu(-x) = x holds, but the verifier does not know it."""
 
     def both_signs(b: Builder, x: Value) -> Value:
         negative = b.unary(UnaryFn.GELU, b.unary(UnaryFn.NEG, x))
@@ -359,8 +360,8 @@ def test_useless_programs_are_not_accepted():
     ("size", "first", "second"), [(192, 2, 3), (19200, 2, 3), (4 * 96 * 97, 96, 97)]
 )
 def test_programs_without_a_common_index_structure(size, first, second):
-    """Halves are three sixths each, and thirds two. Where such blocks are too many, tests pass that
-    bound nothing.
+    """Halves are three sixths each, and thirds two. If there are too many such blocks, only tests
+    without a bound pass.
     """
     x = graphs.tensor(size, dtype=F32)
 

@@ -1,5 +1,5 @@
 """Identities whose right sides lose digits: equal over the real numbers, and not accepted. The
-evidence has a number that is wrong."""
+evidence contains a wrong number."""
 
 from __future__ import annotations
 

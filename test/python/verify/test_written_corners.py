@@ -1,6 +1,6 @@
-"""Programs at the corners, as people write them: casts that they are about, ties, rows of which
-nothing is seen, whole numbers, losses. Those that are the same are not refuted, and shown to be but
-for a few; none of the others is accepted."""
+"""Corner cases as people write them: casts that matter, ties, completely masked rows, whole
+numbers, losses. Equal ones are not refuted and, except for a few, shown to be equal; none of the
+others is accepted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CASTS = CASTS_RIGHT + CASTS_WRONG
 CORNERS = CORNERS_RIGHT + CORNERS_WRONG
 NOT_SHOWN = (
     "nothing seen is zero",
-    "largest of what is bounded",  # what an order is
+    "largest of what is bounded",  # the meaning of an order
     "first of the largest by places",
 )
-"""Right ones that are unknown."""
+"""Equal pairs whose verdict is unknown."""
 
 
 @pytest.mark.parametrize("pair", some_of(CASTS_RIGHT), ids=lambda pair: pair.name)

@@ -1,4 +1,5 @@
-"""Means over what masks leave: another way to write one is accepted, and another mean is not."""
+"""Means over the elements that masks keep: another form of one is accepted, and another mean is
+not."""
 
 from __future__ import annotations
 

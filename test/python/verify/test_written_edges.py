@@ -1,5 +1,5 @@
-"""Functions at the edges of where they are defined: other words for them are accepted, and other
-functions are not."""
+"""Functions at the edges of their domains: other forms of them are accepted, and other functions
+are not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_what_is_not_defined_is_not_accepted(pair: Pair) -> None:
 
 
 def test_places_may_be_computed() -> None:
-    """An index that is a formula of the inputs names no row that is known."""
+    """An index that is a formula of the inputs names an unknown row."""
     pair = Pair("sparsemax", "3x5", sparsemax, lambda x: sparsemax(x, looked_up=True))
     assert verdict_of(pair, [pair]).kind is not Kind.REFUTED
 

@@ -1,4 +1,4 @@
-"""A softmax may be masked before or after its exponentials; what only looks like that is not
+"""A softmax may be masked before or after its exponentials; similar programs that differ are not
 accepted."""
 
 from __future__ import annotations

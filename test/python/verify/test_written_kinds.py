@@ -1,5 +1,5 @@
-"""Programs of the kinds that models are made of, as people write them: those that are the same are
-shown to be; none of the others is accepted."""
+"""Programs of the kinds that models consist of, as people write them: equal ones are shown to be
+equal; none of the others is accepted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from written.kinds_right import KINDS_RIGHT
 from written.kinds_wrong import KINDS_WRONG
 from written.pairs import Pair, verdict_of
 
-NOT_DEFINED = ("norm of a scaled row without eps",)  # that 9 times a mean is zero where the mean is
-"""Right ones that are equal, but not shown to be defined wherever the first is."""
+NOT_DEFINED = ("norm of a scaled row without eps",)  # 9 times a mean is zero if the mean is
+"""Pairs that are equal, but not shown to be defined wherever the first is."""
 
 ALL = KINDS_RIGHT + KINDS_WRONG
 

@@ -1,5 +1,5 @@
-"""Losses by weights for each class are the same as losses by what is picked, where labels name
-classes; the first of an order is the largest. Their wrong twins are not accepted."""
+"""Losses by weights for each class equal losses by picked elements if labels name classes; the
+first of an order is the largest. Their wrong twins are not accepted."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Programs at sizes that models have: those that are the same are shown to be, soon; none of the
-others is accepted."""
+"""Programs at the sizes of models: equal ones are shown to be equal quickly; none of the others is
+accepted."""
 
 from __future__ import annotations
 

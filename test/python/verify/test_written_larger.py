@@ -1,4 +1,4 @@
-"""Some of the written pairs at sizes of which most is left out by small models."""
+"""Some of the written pairs at sizes that small models reduce a lot."""
 
 from __future__ import annotations
 

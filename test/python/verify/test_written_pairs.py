@@ -22,9 +22,9 @@ FAMILIES = FAMILIES_RIGHT + FAMILIES_WRONG
 POSITIONS = SAME_POSITIONS + OTHER_POSITIONS
 EIGHT_BITS = SAME_EIGHT_BITS + OTHER_EIGHT_BITS
 FAMILIES_NOT_SHOWN = (
-    "distances of unit rows",  # more than eight indices meet
+    "distances of unit rows",  # more than eight indices interact
 )
-"""Right ones that are unknown."""
+"""Equal pairs whose verdict is unknown."""
 
 
 @pytest.mark.parametrize("pair", some_of(FAMILIES_RIGHT, 2), ids=lambda pair: pair.name)
@@ -89,7 +89,7 @@ def test_another_program_of_eight_bits_is_refused(pair: Pair) -> None:
 
 
 def test_what_is_written_alike_is_one_program() -> None:
-    """Other numbers, also those that are equal, make others of it."""
+    """With other numbers, even equal ones, it is a different program."""
 
     def by(factor: object) -> Program:
         return lambda x: [y * factor for y in x]

@@ -1,4 +1,5 @@
-"""Programs that are the same by what holds of rows are shown to be; their wrong twins are not."""
+"""Programs that are equal because of properties of rows are shown to be equal; their wrong twins
+are not."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_a_class_may_be_left_out_unless_indices_are_in_range() -> None:
 
 
 def test_no_class_is_found_in_another_table() -> None:
-    """What is assumed of indices does not make other programs equal."""
+    """Assumptions about indices do not make other programs equal."""
     wrong = replace(
         LEFT_OUT, second=lambda x, t: x.logsumexp(-1) - x.gather(1, t[:, None])[:, 0] / 2
     )

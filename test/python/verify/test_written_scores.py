@@ -1,5 +1,5 @@
 """Attention whose scores are rounded to half precision, and attention whose scores are not: a
-kernel may keep more of them than the program, and no fewer. PyTorch's fused attention keeps them in
+kernel may keep more digits than the program, but not fewer. PyTorch's fused attention keeps them in
 f32."""
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ KEEPS: tuple[tuple[Program, Program], ...] = (
     (written, fused), (written_causal, causal), (widened_later, fused), (wide, fused),
     (fused, wide), (fused, all_wide), (causal, wide_causal),
 )  # fmt: skip
-"""Each second one keeps as much as the first one, or more."""
+"""The second program of each pair keeps as many digits as the first one, or more."""
 LOSES: tuple[tuple[Program, Program], ...] = (
     (fused, written),
     (causal, written_causal),

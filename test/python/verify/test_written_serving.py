@@ -1,5 +1,4 @@
-"""Programs as models are served with them: those that are the same are accepted, none of the others
-is."""
+"""Programs for serving models: equal ones are accepted, none of the others is."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from written.serving_right import SERVING_RIGHT
 from written.serving_wrong import SERVING_WRONG
 
 NOT_SHOWN = ("loss by a gather",)  # a place in a row of many rows
-"""Right ones that are unknown."""
+"""Equal pairs whose verdict is unknown."""
 
 ALL = SERVING_RIGHT + SERVING_WRONG
 

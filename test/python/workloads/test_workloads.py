@@ -224,7 +224,7 @@ def test_what_is_exact_computes_the_same(workload: Workload) -> None:
 
 
 def test_products_of_eight_bits() -> None:
-    """PyTorch's product takes only such tensors; scales are tensors of rank 0."""
+    """PyTorch's product accepts only such tensors; scales are tensors of rank 0."""
     workload = scaled("scaled", 16, 48, 32)
     inputs = workload.torch_inputs(3)
     kinds = [torch.float8_e4m3fn, torch.float8_e4m3fn, torch.float32, torch.float32]

@@ -180,7 +180,7 @@ static void addCandidate(LayoutGroup &group, const LinearLayout &layout) {
   group.candidates.push_back(layout);
 }
 
-/// The dimension along which an op needs to know where elements are; none of other ops (or null).
+/// The dimension along which an op depends on the order of elements; none for other ops (or null).
 static std::optional<int64_t> getScannedDim(Operation *op) {
   if (auto cumulate = dyn_cast_or_null<CumulateOp>(op))
     return cumulate.getDim();

@@ -13,9 +13,9 @@ from mirage.cache.folder import shown_size
 from mirage.cli.output import Output
 from mirage.errors import MirageError
 
-SUMMARY = "list, export, import or clear what was found and compiled before"
+SUMMARY = "list, export, import or clear the results of earlier runs"
 DESCRIPTION = """\
-What was searched, verified and compiled is kept on disk, so that nothing is done twice:
+Results of search, verification and compilation are kept on disk, so that nothing is done twice:
 
   list           the entries that were used last
   info           where they are, how many, how large, and of which version of mirage

@@ -18,7 +18,7 @@ from mirage.cli.programs import LoadedProgram, load_program, of_workload
 if TYPE_CHECKING:
     from mirage.pipeline.result import Optimized
 
-SUMMARY = "optimize two real programs and show what was found"
+SUMMARY = "optimize two real programs and show the results"
 DESCRIPTION = """\
 Imports a PyTorch module (RMSNorm with gain, then a linear layer) and grouped-query attention,
 searches, verifies and compiles them, and checks the numbers: on a GPU against torch where there is

@@ -89,7 +89,7 @@ def _by_size(
     from mirage.pipeline.optimize import optimize_sizes
 
     if options.emit:
-        raise BadProgramError("--emit: expected no --dynamic beside it, as each class has its IR")
+        raise BadProgramError("--emit: expected no --dynamic, since each class has its own IR")
     if not loaded.given:
         raise BadProgramError(
             f"--dynamic: expected a module or function of PyTorch, got {loaded.spec!r}"

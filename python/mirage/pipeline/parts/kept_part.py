@@ -134,7 +134,7 @@ class KeptParts:
             payload = json.dumps(as_plain(kept)).encode()
             from_plain(KeptPart, json.loads(payload))
         except (BadRecordError, PlainError) as error:
-            log.warning("what was found for a part cannot be kept: %s", error)
+            log.warning("the result for a part cannot be kept: %s", error)
             return
         about = f"{solver.graph.name or 'part'}: {len(kept.candidates)} verified candidates"
         about += ", out of time" if kept.late else ""

@@ -160,7 +160,7 @@ class PartSolver:
         picks = [] if self._planner is None else self.candidates.drop(broken)
         if self._planner is None or not picks:
             return False
-        self.o.say(f"search: goes on without {len(picks)} kernels that do not compile")
+        self.o.say(f"search: continues without {len(picks)} kernels that do not compile")
         try:
             with self.o.timed("search"):
                 result = self._planner.again(picks, self._searching(), sizes=True)
@@ -178,7 +178,7 @@ class PartSolver:
             left = FOR_COMPILATION if self.left_alone else ""
             fell_back = self.o.deadline.reason or left or self.candidates.why_none()
         elif (self.late or self.candidates.in_runs) and self.candidates.slower_than_without:
-            fell_back = "these are predicted to be faster than what was found in time"
+            fell_back = "these are predicted to be faster than the results found in time"
         return self.candidates.solved(fell_back, self.late)
 
     @property
@@ -261,7 +261,7 @@ class PartSolver:
 
     def _without(self, refused: Sequence[Pick], blamed: Sequence[Pick]) -> SearchResult:
         assert self._planner is not None
-        self.o.say(f"search: goes on without {len(refused)} kernels that could not be verified")
+        self.o.say(f"search: continues without {len(refused)} kernels that could not be verified")
         with self.o.timed("search"):
             return self._planner.again(refused, self._searching(), blamed)
 

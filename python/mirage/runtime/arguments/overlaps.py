@@ -53,7 +53,7 @@ class Updates:
                 at = starts[other]
                 if other != number and at < start + mine.bytes and start < at + spec.bytes:
                     raise ArgumentAliasError(
-                        f"input {number} ({mine.name}): expected memory of its own, as kernels "
+                        f"input {number} ({mine.name}): expected separate memory, as kernels "
                         f"write to it, got some that input {other} ({spec.name}) has too"
                     )
 

@@ -22,7 +22,7 @@ class Layout:
     ``input`` is the input whose storage it is, with the offset counted from the input's start; it
     may have elements of another type. Without an input, results of the same ``group`` share a
     storage of ``bytes``. A ``conjugate`` or ``negative`` result holds the conjugates or negatives
-    of the elements in its memory, as PyTorch's lazy views of complex tensors do."""
+    of the elements in its memory, like PyTorch's lazy views of complex tensors."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -62,7 +62,7 @@ class Arranged:
         return [self._at(i).group for i in self.computed]
 
     def fits(self, inputs: Sequence[Any]) -> bool:
-        """Return whether results of other types can be seen in the memory of these inputs."""
+        """Return whether results of other types can be views of these inputs' memory."""
         if self._typed is None:
             layouts = (at for at in self.layouts if isinstance(at, Layout))
             views = [(at, at.input) for at in layouts if at.input is not None]
@@ -109,7 +109,7 @@ def _view(x: torch.Tensor, at: Layout) -> torch.Tensor:
 
 
 def _is_seen(x: torch.Tensor, at: Layout) -> bool:
-    """Return whether a result of another type can be seen in an input's memory."""
+    """Return whether a result of another type can be a view of an input's memory."""
     aligned = x.storage_offset() * x.itemsize % at.dtype.itemsize == 0
     return aligned and not x.is_conj() and not x.is_neg()
 
@@ -125,7 +125,7 @@ def _in_storage(
 
 
 def _lazily(x: torch.Tensor, at: Layout) -> torch.Tensor:
-    """Return what a result holds, given the elements in its memory."""
+    """Return the contents of a result, given the elements in its memory."""
     if at.negative:
         import torch
 

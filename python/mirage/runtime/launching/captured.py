@@ -80,7 +80,7 @@ def _why_not(error: RuntimeError) -> CallError:
     if isinstance(first, CallError):
         return first
     return CaptureError(
-        "the program cannot be captured in a CUDA graph, call it as it is: "
+        "the program cannot be captured in a CUDA graph, call it directly: "
         f"{str(first).partition(chr(10))[0]}"
     )
 
@@ -200,7 +200,7 @@ def check_capturable(plan: Plan) -> None:
             raise CaptureError(
                 f"step {number} of the program, {step.op}, stays with PyTorch and waits for the "
                 "GPU, as the size of its result depends on what its operands hold; a CUDA graph "
-                "cannot have it: call the program as it is"
+                "cannot have it: call the program directly"
             )
 
 

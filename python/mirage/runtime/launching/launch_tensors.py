@@ -72,7 +72,7 @@ class LaunchTensors:
             for a, b in taken:
                 if start < b and a < end:
                     raise ArgumentAliasError(
-                        f"{wanted.what}: expected memory of its own, got some of another argument"
+                        f"{wanted.what}: expected separate memory, got some of another argument"
                     )
             taken.append((start, end))
         return written

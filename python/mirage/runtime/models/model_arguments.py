@@ -123,7 +123,7 @@ class ModelArguments:
         for (start, end), other in others:
             if mine[0] < end and start < mine[1]:
                 raise ArgumentAliasError(
-                    f"{name}: expected memory of its own, as the model writes to it, got some that "
+                    f"{name}: expected separate memory, as the model writes to it, got some that "
                     f"{other} has too; pass {other}.clone()"
                 )
 

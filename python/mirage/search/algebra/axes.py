@@ -40,7 +40,7 @@ Dims = tuple[Labels, ...]
 
 
 class UnlabelableError(ValueError):
-    """Axis labels cannot follow how an op moves data; the op stays a kernel of its own."""
+    """Axis labels cannot follow how an op moves data; the op stays a separate kernel."""
 
 
 @dataclass

@@ -108,7 +108,7 @@ class KernelSolver:
         found = recent.analyses
         if len(found[0].use.matmuls) > self.limits.matmuls:
             self.report.note(
-                f"kernels of more than {self.limits.matmuls} matmuls were not looked at"
+                f"kernels of more than {self.limits.matmuls} matmuls were not examined"
             )
             return []
         half = None if problem.combine else half_type(list(problem.leaves))

@@ -78,7 +78,7 @@ class Storable:
                 except UnlabelableError as error:
                     report.note(str(error))
             elif op in self.moved or not moves_elements(op):
-                report.note(f"{type(op).__name__.lower()} stays a kernel of its own")
+                report.note(f"{type(op).__name__.lower()} stays a separate kernel")
             kept.add(op)
         return kept | self._shapes_for(kept)
 

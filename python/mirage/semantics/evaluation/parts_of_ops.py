@@ -60,7 +60,7 @@ def locate(index: Array, have: Array | None) -> Array:
         return index
     at = np.minimum(np.searchsorted(have, index), len(have) - 1)
     if not np.array_equal(have[at], index):
-        raise EvaluationError("an element was read that had not been asked for")
+        raise EvaluationError("an element was read that was not requested")
     return at
 
 

@@ -163,8 +163,8 @@ class Op:
 
     @property
     def indices_below(self) -> int | None:
-        """The number of elements along the dimension that the elements of the result are indices
-        of, if they are."""
+        """The number of elements along the dimension that the result indexes, if its elements are
+        indices."""
         return None
 
     @property

@@ -110,8 +110,8 @@ class CancelledFactors(Ratios):
 
     def _rank(self, term: Term) -> float:
         """Order terms as multiplication by a term does: the rank of a product is the sum of the
-        ranks. Those of symbols are random numbers, so that hardly any two terms are alike; if
-        they are, a quotient may be missed."""
+        ranks. Those of symbols are random numbers, so that two terms are hardly ever equal; if they
+        are, a quotient may be missed."""
         if term not in self._ranks:
             exponent, monomial = term
             parts = [(t, float(c)) for t, c in self._exponents[exponent].items()]

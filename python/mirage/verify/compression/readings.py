@@ -37,7 +37,7 @@ def readings(graphs: tuple[KernelGraph, ...]) -> Iterator[Reading]:
     The graphs have primitive ops only. Raises :class:`Irregular` if there is no reading.
     """
     if any(isinstance(op, Cumulation) for g in graphs for op in all_ops(g.ops)):
-        raise Irregular("what is so far depends on all indices of a dimension")
+        raise Irregular("running results depend on all indices of a dimension")
     first: Irregular | None = None
     found = False
     for programs, sever in _options(graphs):

@@ -1,8 +1,7 @@
-"""Means over what a mask leaves, of which there may be nothing.
-
-Let ``c`` be how many elements a mask leaves. ``where(c > 0, s / c, 0)`` is ``s / max(c, 1)`` if the
-sum ``s`` is zero where nothing is left; whether anything is left may be asked of the mask (``any``)
-as well. ``where(c > 0, c, 1)`` and ``c + (c == 0)`` are ``max(c, 1)``.
+"""Means over the elements that a mask keeps, which may be none. Let ``c`` be the number of kept
+elements. ``where(c > 0, s / c, 0)`` is ``s / max(c, 1)`` if the sum ``s`` is zero where nothing is
+kept; whether anything is kept may also be tested on the mask (``any``). ``where(c > 0, c, 1)`` and
+``c + (c == 0)`` are ``max(c, 1)``.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _Rule = Callable[[Builder, Op], Value]
 
 def with_counts_from_one(graph: KernelGraph, *, total: bool) -> KernelGraph:
     """Return a program (in primitive ops) that divides by counts of at least one; the same object
-    if it has no such means. If a sum is not defined although nothing of it is left, neither is the
-    result; with ``total``, such means stay as they are."""
+    if it has no such means. If a sum is not defined although nothing is kept, neither is the
+    result; with ``total``, such means are not changed."""
     for find in (_Counts.limit, _Counts.mean):
         while (found := _first(_Counts(graph, strict=total), find)) is not None:
             graph = rewritten(graph, found)
@@ -43,7 +42,7 @@ def _at_least_one(b: Builder, count: Value, like: Value) -> Value:
 
 
 class _Counts:
-    """The counts of a program, and what is computed with them."""
+    """The counts of a program, and the values computed with them."""
 
     def __init__(self, graph: KernelGraph, strict: bool) -> None:
         self.graph, self.strict = graph, strict
@@ -53,14 +52,14 @@ class _Counts:
         self.keys = _keys(graph)
 
     def source(self, x: Value) -> Value:
-        """Return the value that ``x`` is in another type."""
+        """Return the value of which ``x`` is a conversion to another type."""
         while (op := self.makers.get(x)) is not None and is_identity(op):
             x = op.operands[0]
         return x
 
     def total(self, x: Value) -> Contraction | None:
-        """Return the op that counts true elements over the last dimensions, of which ``x`` is the
-        result in another type or shape; None if ``x`` is no count."""
+        """Return the op that counts true elements over the last dimensions, if ``x`` is its result
+        in another type or shape; None if ``x`` is not a count."""
         while (op := self.makers.get(x)) is not None and (isinstance(op, View) or is_identity(op)):
             if op.result.type.size != op.operands[0].type.size:
                 return None
@@ -112,7 +111,7 @@ class _Counts:
         return None
 
     def mean(self, op: Op) -> _Rule | None:
-        """Write a mean that is kept where its count is positive without the choice."""
+        """Write a mean that is kept only if its count is positive, without the choice."""
         if op.function is not BinaryFn.KEEP:
             return None
         asked, quotient = self.asked(op.operands[0]), self.makers.get(op.operands[1])
@@ -129,7 +128,7 @@ class _Counts:
         return lambda b, new: b.binary(BinaryFn.DIV, total, _at_least_one(b, count, divisor))
 
     def _count(self, divisor: Value) -> Value | None:
-        """Return the count that a divisor is, or of which it is the maximum with one."""
+        """Return the count that is a divisor, or whose maximum with one is the divisor."""
         if self.total(divisor) is not None:
             return divisor
         limit = self.makers.get(self.source(divisor))
@@ -161,8 +160,8 @@ class _Counts:
 
 
 def _keys(graph: KernelGraph) -> dict[Value, int]:
-    """Number the values so that values that are computed alike, in whatever types, have the same
-    number."""
+    """Number the values so that values that are computed in the same way, in any types, have the
+    same number."""
     numbers: dict[object, int] = {}
     found = {v: numbers.setdefault(v, len(numbers)) for v in graph.inputs}
     for op in graph.ops:

@@ -1,8 +1,7 @@
-"""Values that are zero in rows of which a mask leaves nothing.
-
-Rows are what the leading dimensions of a value select. A value that is beside them has the same
-leading dimensions, and any others; what is known of it holds for all of its elements in such a row.
-Nothing is known across rows: an op that moves elements to other rows ends the derivation.
+"""Values that are zero in rows that a mask empties. The leading dimensions of a value select its
+rows. Related values have the same leading dimensions, and any others; facts about them hold for all
+of their elements in such a row. Nothing is known across rows: an op that moves elements to other
+rows ends the derivation.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class EmptyRows:
         return dims is not None and all(n == 1 or dims.get(d) == d for d, n in enumerate(self.lead))
 
     def carried(self, some: Set[Value]) -> set[Value]:
-        """Return these values and what others have their elements, row by row."""
+        """Return these values and others that have their elements, row by row."""
         found = set(some)
         for op in self.graph.ops:
             if len(op.operands) == 1 and op.operands[0] in found and self.carries(op):
@@ -52,8 +51,8 @@ class EmptyRows:
         makers = self.certain.makers
 
         def shifted(op: Op) -> bool:
-            """Return whether an op takes the exponential of minus infinity, or of that less a
-            number."""
+            """Return whether an op takes the exponential of minus infinity, or of minus infinity
+            minus a number."""
             if op.operands[0] in least:
                 return True
             made = makers.get(op.operands[0])

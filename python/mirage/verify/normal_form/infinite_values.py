@@ -1,8 +1,8 @@
 """Values that may be infinite although all inputs are numbers.
 
-Masks add minus infinity, and running maxima start there. What is computed from such values may be
-infinite as well, except for exponentials, truth values, and functions that end at 1. A value that
-may be infinite is no arbitrary number: ``where(m == -inf, 0, m)`` is ``m`` for all numbers.
+Masks add minus infinity, and running maxima start there. Values computed from these may be infinite
+as well, except for exponentials, truth values, and functions that are bounded by 1. A value that
+may be infinite is not an arbitrary number: ``where(m == -inf, 0, m)`` is ``m`` for all numbers.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _follow(ops: Sequence[Op], found: dict[Value, _Signs], makers: Mapping[Value
 
 
 def _signs(op: Op, given: list[_Signs], makers: Mapping[Value, Op]) -> _Signs:
-    """Return the signs of the infinite numbers that a result may be."""
+    """Return the signs of infinity that a result may have."""
     fn = op.function
     if op.number is not None:
         infinite = abs(float(op.number)) == float("inf")

@@ -266,7 +266,7 @@ class _Known(Certain):
         return found or (lambda b: b.unary(UnaryFn.SQRT, x))
 
     def power_by_logarithm(self, op: Op) -> Rule | None:
-        """Write ``e^(c log(x))`` as ``x^c`` if this is made of roots: ``x`` is positive wherever
+        """Write ``e^(c log(x))`` as ``x^c`` if this consists of roots: ``x`` is positive wherever
         its logarithm is defined."""
         x, factor = op.operands[0], Fraction(1)
         while (made := self.makers.get(x)) is not None:

@@ -37,7 +37,7 @@ from mirage.verify.verify_options import VerifyOptions
 _SECONDS = 1.5
 """The most seconds of processor time for one comparison."""
 
-_READ = "read by what holds of rows (places, orders, what is picked): "
+_READ = "read by properties of rows (places, orders, picked elements): "
 IF_IN_RANGE = "equal wherever each index names an element of its row, which is not assumed"
 IF_OUTSIDE = "not shown to be equal; a difference is seen only where an index names no element"
 

@@ -112,8 +112,8 @@ def examine(
 
 
 def _written_otherwise(graph: KernelGraph, *, total: bool) -> KernelGraph:
-    """Return a program that computes the same, or the same object; with ``total``, it is defined
-    wherever the program is."""
+    """Return an equivalent program, or the same object; with ``total``, it is defined wherever the
+    program is."""
     graph = as_choices(graph)
     plain = decompose(graph)
     counted = with_counts_from_one(plain, total=total)

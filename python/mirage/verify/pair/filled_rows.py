@@ -26,8 +26,8 @@ from mirage.semantics.ugraph import (
 )
 from mirage.verify.normal_form.predicates import Truth, masks_of, truth_of
 
-EMPTY_ROWS = "rows of which a mask leaves nothing"
-FILLED = "rows of which a mask leaves nothing are NaN in the reference"
+EMPTY_ROWS = "rows that a mask empties"
+FILLED = "rows that a mask empties are NaN in the reference"
 IF_ROWS_ARE_LEFT = (
     "equal wherever each mask leaves something of a row, which is not assumed; the reference gives "
     "zeros elsewhere, and the candidate does not"

@@ -1,15 +1,14 @@
-"""Softmaxes that give zeros in rows of which a mask leaves nothing, in one form.
-
-There, a softmax is 0/0. PyTorch's fused attention gives zeros, and so do ``nan_to_num``, a choice
-by ``any``, and a divisor that is replaced by one where it is zero, before or after the product with
-the values. All of these are read as ``where(any(m), (e @ v) / sum(e), 0)``.
+"""Softmaxes that give zeros in rows that a mask empties, in one form. There, a softmax is 0/0.
+PyTorch's fused attention gives zeros, and so do ``nan_to_num``, a choice by ``any``, and a divisor
+that is replaced by one where it is zero, before or after the product with the values. All of these
+are read as ``where(any(m), (e @ v) / sum(e), 0)``.
 
 Let ``d`` be the sum over a row of the exponentials of numbers that are defined for all inputs, to
-which minus infinity is added where a mask is false. ``d`` is zero where the mask leaves nothing of
-the row, and positive elsewhere. What is divided by ``d`` and is zero itself in such rows
-(:mod:`mirage.verify.normal_form.empty_rows`) is therefore not defined there, and a number
-elsewhere, and so are its products with numbers and sums of these. So the answer of a comparison of
-``d`` with zero, and of such a quotient with itself or with infinity, is known from the mask.
+which minus infinity is added where a mask is false. ``d`` is zero where the mask empties the row,
+and positive elsewhere. A value that is itself zero in such rows
+(:mod:`mirage.verify.normal_form.empty_rows`), divided by ``d``, is therefore not defined there, and
+a number elsewhere, and so are its products with numbers and sums of these. So the results of
+comparing ``d`` with zero, and such a quotient with itself or with infinity, follow from the mask.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from mirage.verify.normal_form.predicates import Truth, masks_of
 from mirage.verify.pair.filled_rows import any_of_row
 from mirage.verify.shared_inputs.guarded_maxima import finite_numbers
 
-ZEROS = "rows of which a mask leaves nothing are read as zeros, however these are written"
+ZEROS = "rows that a mask empties are read as zeros, however these are written"
 
 _Rule = Callable[[Builder, Op], Value]
 
@@ -76,8 +75,8 @@ def _softmaxes(graph: KernelGraph) -> Iterator[_Softmax]:
 
 @dataclass(frozen=True)
 class _Softmax:
-    """The sum ``total`` of exponentials that the mask leaves. Values in ``zero`` are zero in empty
-    rows, and those in ``undefined`` are not numbers there, and numbers elsewhere."""
+    """The sum ``total`` of the exponentials that the mask keeps. Values in ``zero`` are zero in
+    empty rows, and those in ``undefined`` are NaN there, and numbers elsewhere."""
 
     rows: EmptyRows
     totals: frozenset[Value]
@@ -119,13 +118,13 @@ class _Softmax:
         return cls(rows, totals_, mask, zero_, undefined_, infinite_)
 
     def makes(self, x: Value) -> Op | None:
-        """Return the op of which ``x`` is the result in another type."""
+        """Return the op whose result ``x`` is, in another type."""
         while (op := self.rows.certain.makers.get(x)) is not None and is_identity(op):
             x = op.operands[0]
         return op
 
     def any(self, b: Builder, shape: tuple[int, ...], negated: bool = False) -> Value:
-        """Write whether the mask leaves anything of a row."""
+        """Write whether the mask keeps any element of a row."""
         x, opposite = self.mask
         x = b.unary(UnaryFn.NOT, x) if opposite else x
         count = b.reduce(ReduceFn.SUM, b.cast(x, DType.F32), (len(x.shape) - 1,))
@@ -139,8 +138,8 @@ class _Softmax:
         return self.rows.certain.number(x) == 0
 
     def says(self, p: Value) -> bool | None:
-        """Return whether a truth value says that something is left of each row (True), or that
-        nothing is (False), by the total."""
+        """Return whether a truth value says, from the total, that a row is not empty (True), or
+        that it is (False)."""
         op = self.makes(p)
         if op is None or not op.operands:
             return None
@@ -160,7 +159,7 @@ class _Softmax:
         return None
 
     def divided(self, op: Op) -> _Rule | None:
-        """Write what is divided by the total, or by one where it is zero."""
+        """Write a value that is divided by the total, or by one where it is zero."""
         if op.function is not BinaryFn.DIV or op.operands[0] not in self.zero:
             return None
         above, below = op.operands
@@ -217,8 +216,7 @@ class _Softmax:
         return infinite and any(v in self.undefined for v in op.operands)
 
     def multiplied(self, op: Op) -> _Rule | None:
-        """Write a product of what is kept in rows that are not empty as what is kept of the
-        product."""
+        """Write a product of a value that is kept in nonempty rows as the product, kept there."""
         if not isinstance(op, Contraction) or len(op.operands) != 2 or not op.sums:
             return None
         first, second = op.operands

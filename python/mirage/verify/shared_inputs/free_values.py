@@ -48,9 +48,9 @@ def with_free_values(
 ) -> Iterator[Freed]:
     """Yield both programs (with the same inputs, in primitive ops) with such values as further
     inputs: first the shifts of exponentials, then also the values that they share, and then only
-    those of these that are not computed from others: facts about the largest element of a row are
-    known if the row is an input, but not if its largest element is. Nothing is yielded if there are
-    no such values. Shifts are the same if the numbers that they replace ``are_equal``."""
+    the shared values that are not computed from others: facts about the largest element of a row
+    are known if the row is an input, but not if its largest element is. Nothing is yielded if there
+    are no such values. Shifts are the same if the numbers that they replace ``are_equal``."""
     first, second = map(with_finite_maxima, (first, second))
     numbers: dict[object, int] = {}
     keys = [_keys(graph, numbers) for graph in (first, second)]

@@ -1,15 +1,13 @@
-"""Running maxima of rows of which a mask may leave nothing.
-
-An online softmax with masks subtracts ``s = where(m == -inf, 0, m)`` in place of the maximum ``m``,
-so that a row in which nothing is seen yet gives zeros. ``s`` is a finite number everywhere, and any
-other would do, as it cancels. But ``m`` occurs besides, where sums are rescaled: ``exp(m - t) v``
-with the next such number ``t``. If ``v`` is zero wherever ``m`` is minus infinity, this is
-``exp(s - t) v``: where ``m`` is finite, ``s`` is ``m``, and elsewhere both are zero, since ``t`` is
-finite.
+"""Running maxima of rows that a mask may empty. An online softmax with masks subtracts ``s =
+where(m == -inf, 0, m)`` in place of the maximum ``m``, so that a row without visible elements so
+far gives zeros. ``s`` is a finite number everywhere, and any other would work too, since it
+cancels. But ``m`` also occurs where sums are rescaled: ``exp(m - t) v`` with the next such number
+``t``. If ``v`` is zero wherever ``m`` is minus infinity, this is ``exp(s - t) v``: where ``m`` is
+finite, ``s`` is ``m``, and elsewhere both are zero, since ``t`` is finite.
 
 That ``v`` is zero there is derived from its ops: an exponential of a score minus a finite number
 is zero where the maximum of the row is minus infinity, and so are sums of these over the row, and
-products with them. A row is what the leading dimensions select; nothing is derived across rows.
+products with them. The leading dimensions select a row; nothing is derived across rows.
 """
 
 from __future__ import annotations
@@ -60,7 +58,7 @@ def _number(x: Value, makers: _Makers) -> float | None:
 
 
 def with_finite_maxima(graph: KernelGraph) -> KernelGraph:
-    """Return a program (in primitive ops) that rescales by the finite numbers alone, where that
+    """Return a program (in primitive ops) that rescales only by the finite numbers, where this
     makes no difference."""
     while (changed := _with_one_less(graph)) is not None:
         graph = changed
@@ -73,8 +71,8 @@ def finite_numbers(graph: KernelGraph) -> set[Value]:
 
 
 def _with_one_less(graph: KernelGraph) -> KernelGraph | None:
-    """Change one factor. What is known of the program is derived again afterwards: two factors
-    might each be zero for the other's sake."""
+    """Change one factor. Facts about the program are derived again afterwards, since each of two
+    factors might be zero only because of the other one."""
     known = _Guards(graph)
     for op in graph.ops:
         if (found := known.rescaling(op)) is None:
@@ -120,7 +118,7 @@ class _Guards:
 
     def rescaling(self, op: Op) -> tuple[Op, Value] | None:
         """If an op is ``exp(m - t)`` with a guarded ``m`` and a finite ``t``, and only multiplies
-        what is zero where ``m`` is minus infinity, return the difference and ``m``."""
+        values that are zero where ``m`` is minus infinity, return the difference and ``m``."""
         if op.function is not UnaryFn.EXP:
             return None
         difference = self.makers.get(op.operands[0])
@@ -170,7 +168,7 @@ class _Guards:
 
 @dataclass(frozen=True)
 class _Maximum:
-    """A maximum of rows: the values ``below`` it are minus infinity where it is."""
+    """A maximum of rows: the values ``below`` it are minus infinity wherever it is."""
 
     rows: EmptyRows
     below: Set[Value]
@@ -205,7 +203,8 @@ def _is_maximum(op: Op, rows: EmptyRows) -> bool:
 
 
 def _lead(m: Value, makers: _Makers) -> tuple[int, ...]:
-    """Return the leading dimensions of the rows of which ``m`` is a maximum; none if it is none."""
+    """Return the leading dimensions of the rows of which ``m`` is a maximum; an empty tuple if it
+    is not one."""
     pending, seen = [m], set[Value]()
     while pending:
         x = pending.pop()

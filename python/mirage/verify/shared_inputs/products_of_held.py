@@ -1,9 +1,9 @@
 """Tables that are the product of two tables that the other program holds, up to roundings.
 
 A program that holds weights in a few bits and their scales computes ``(q - z) * s`` when it is
-imported, if both are constants, and holds the rounded products; the other program multiplies by
-``s`` what ``x @ (q - z)`` gives. So the table is written as that product. How much its roundings
-matter is measured with each program's own tables.
+imported, if both are constants, and holds the rounded products; the other program multiplies the
+result of ``x @ (q - z)`` by ``s``. So the table is written as that product. The effect of its
+roundings is measured with each program's own tables.
 """
 
 from __future__ import annotations

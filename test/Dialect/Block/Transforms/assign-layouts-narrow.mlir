@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts | FileCheck %s
 // RUN: %execute %s
 
-// Keys of 127 elements start anywhere and are loaded one by one; values are loaded in vectors of 16
-// bytes, although by elements there were no exchange between warps of what multiplies them.
+// Keys of 127 elements start anywhere and are loaded one by one; values are loaded in vectors of 16 bytes,
+// although loads by elements would avoid an exchange of their factor between warps.
 // CHECK: #[[VECTORS:[a-z0-9]+]] = #thread.layout<reg = {{\[\[}}0, 1], [0, 2], [0, 4],
 // CHECK-LABEL: kernel.graph @one_token
 // CHECK: block.load %{{.*}} : tensor<1x127x128xf16> -> !block.tile<1x64x128xf16, !thread.fragment<{{.*}}, #[[VECTORS]]>>

@@ -1,4 +1,4 @@
-// What a launch does when its tiles need more registers than a thread has.
+// Launches whose tiles need more registers than a thread has.
 // RUN: mirage-opt %s --mirage-assign-layouts --mlir-pass-statistics --split-input-file 2>&1 | FileCheck %s
 // RUN: %execute %s
 
@@ -52,8 +52,8 @@ kernel.graph @order(%q: tensor<128x64xf16>, %k: tensor<64x1024xf16>, %v: tensor<
 
 // -----
 
-// A load behind a barrier would wait for memory once more: it comes first. So
-// many values that fewer blocks would run at once stay where they are read.
+// A load after a barrier would wait for memory once more, so it comes first. If there are so many values that
+// fewer blocks would run at once, they stay where they are read.
 // CHECK-LABEL: kernel.graph @together
 // CHECK: block.load
 // CHECK-NEXT: block.load

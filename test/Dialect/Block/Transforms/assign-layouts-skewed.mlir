@@ -2,8 +2,8 @@
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops | FileCheck %s --check-prefix=RINGS
 // RUN: %execute %s
 
-// Rows of 2 * 145 bytes are 2 bytes behind a multiple of 16 more, each than the one before. With the
-// pad those of the tile are, too: 128 + 16 + 2 bytes. Both factors are contracted along their rows.
+// With 2 * 145 bytes, each row is 2 bytes further from a multiple of 16 than the previous one. With the pad,
+// so are those of the tile: 128 + 16 + 2 bytes. Both factors are contracted along their rows.
 // CHECK-LABEL: kernel.graph @linear
 // CHECK: block.load %{{.*}} -> !block.tile<16x64xf16, !thread.shared<16x64xf16, pad = 9>>
 // CHECK: block.load %{{.*}} -> !block.tile<32x64xf16, !thread.shared<32x64xf16, pad = 9>>
@@ -28,7 +28,7 @@ kernel.graph @linear(%x: tensor<16x145xf16>, %w: tensor<40x145xf16>) -> tensor<1
 // banks: one line more.
 // CHECK-LABEL: kernel.graph @banks
 // CHECK: block.load %{{.*}} -> !block.tile<16x64xbf16, !thread.shared<16x64xbf16, pad = 23>>
-// Rows of the right factor are not what is contracted: they are aligned, and filled through registers.
+// Rows of the right factor are not contracted: they are aligned, and filled through registers.
 // CHECK: block.load %{{.*}} -> !block.tile<64x32xbf16, !thread.shared<64x32xbf16, swizzle = 64>>
 kernel.graph @banks(%x: tensor<16x143xbf16>, %w: tensor<143x39xbf16>) -> tensor<16x39xf32> attributes {form = #kernel.form<selected>} {
   %y = kernel.launch(%x, %w) grid [n = 2] schedule <warps = 4, stages = 2> : (tensor<16x143xbf16>, tensor<143x39xbf16>) -> tensor<16x39xf32> {

@@ -1,8 +1,8 @@
 // RUN: mirage-opt %s --mirage-assign-layouts | FileCheck %s
 // RUN: %execute %s
 
-// A tensor is added to sums of products where those are, so that no tile in f32 goes through
-// shared memory beside the rings, and it is loaded behind the loop, which needs the registers.
+// A tensor is added to sums of products in their layout, so that no f32 tile goes through shared memory in
+// addition to the rings, and it is loaded after the loop, which needs the registers.
 // CHECK-LABEL: kernel.graph @residual
 // CHECK: block.loop
 // CHECK: block.accumulate

@@ -105,8 +105,8 @@ kernel.graph @even_rows(%a: tensor<8x94xf16>) -> tensor<8x94xf16> {
   kernel.return %y : tensor<8x94xf16>
 }
 
-// What a loop leaves is stored with lanes side by side, too: it goes through
-// shared memory once, instead of one element of eight rows at a time.
+// The results of a loop are also stored with neighbouring lanes side by side: they go through shared memory
+// once, instead of one element of eight rows at a time.
 // CHECK-LABEL: kernel.graph @odd_results
 // CHECK: %[[SUM:.*]] = block.loop
 // CHECK: %[[SIDEWAYS:.*]] = block.convert_layout %[[SUM]] : {{.*}} -> !block.tile<128x128xf32, !thread.fragment<128x128xf32, #[[ROWS]]>>
@@ -125,8 +125,8 @@ kernel.graph @odd_results(%a: tensor<128x64xf16>, %b: tensor<64x136xf16>) -> ten
   kernel.return %y : tensor<128x131xf16>
 }
 
-// What is summed up so far along a row: each warp has a part of the row of its own, and one total
-// to exchange.
+// Running sums along a row: each warp has a separate part of the row, and one total to
+// exchange.
 // CHECK-LABEL: kernel.graph @scan
 // CHECK: block.load %{{.*}} -> !block.tile<1x4096xi64, !thread.fragment<1x4096xi64, #[[SCAN]]>>
 // CHECK: block.cumulate

@@ -22,7 +22,7 @@ kernel.graph @kept(%a: tensor<256x512xf16>, %b: tensor<512x512xf16>) -> tensor<2
 
 // -----
 
-// Rows of 264 bytes are no multiple of 16.
+// Rows of 264 bytes are not multiples of 16.
 // CHECK-LABEL: kernel.graph @unaligned
 // CHECK: schedule <warps = 4, stages = 2> :
 kernel.graph @unaligned(%a: tensor<64x64xf16>, %b: tensor<64x132xf16>) -> tensor<64x132xf32> {

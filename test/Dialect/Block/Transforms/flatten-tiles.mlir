@@ -41,9 +41,9 @@ kernel.graph @apart(%x: tensor<16x4x64xf16>) -> tensor<4x64x16xf16> {
 
 // -----
 
-// Two loads of a vector, once along the columns of a matrix and once along its
-// rows (-3 and -2): what is one load after common subexpressions are eliminated
-// is still read in both ways.
+// Two loads of a vector, once along the columns of a matrix and once along its rows (-3 and -2):
+// the single load that remains after common subexpression elimination is still read in both
+// ways.
 // CHECK-LABEL: kernel.graph @both_ways
 // CHECK: block.reshape %{{.*}} : (!block.tile<5x1xf16>) -> !block.tile<1x5xf16>
 kernel.graph @both_ways(%x: tensor<5x1xf16>, %z: tensor<4x1x1xf16>) -> (tensor<4x5x1xf32>, tensor<5x7xf32>) {
@@ -81,7 +81,7 @@ kernel.graph @moved(%x: tensor<1x5xf16>) -> (tensor<5x1xf16>, tensor<1x5xf16>, t
 
 // -----
 
-// What is computed from constants alone is a matrix too.
+// A value computed only from constants is a matrix, too.
 // CHECK-LABEL: kernel.graph @constants
 // CHECK: %[[C:.*]] = block.constant
 // CHECK: %[[B:.*]] = block.broadcast %[[C]] : (!block.tile<f32>) -> !block.tile<1x1xf32>

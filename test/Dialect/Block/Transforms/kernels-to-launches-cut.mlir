@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-kernels-to-launches | FileCheck %s
 
-// What a conversion to integers cuts off is no kernel's to keep.
+// A conversion to integers that may change numbers does not become a kernel.
 // CHECK-LABEL: kernel.graph @cut
 // CHECK: kernel.launch
 // CHECK: kernel.cast %{{.*}} : (tensor<8xf32>) -> tensor<8xi64>

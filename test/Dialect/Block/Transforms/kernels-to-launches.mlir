@@ -13,7 +13,7 @@
 // CHECK: kernel.launch(%{{.*}}) grid
 // CHECK: %[[C:.*]] = block.constant 2.5
 // CHECK: block.binary mul %{{.*}}, %[[C]]
-// A maximum masks what lies outside of the tensor.
+// A maximum masks elements outside of the tensor.
 // CHECK: block.mask %{{.*}} dim 0 [k] extent 33 fill -inf
 // CHECK: block.reduce max
 kernel.graph @ops(%a: tensor<3x70x130xf16>, %b: tensor<130x100xf16>) -> (tensor<210x100xf16>, tensor<1x5xf16>) {

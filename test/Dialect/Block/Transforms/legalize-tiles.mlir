@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-legalize-tiles | FileCheck %s
 // RUN: %execute %s
 
-// What does not depend on the loop leaves it; unused loads go.
+// Ops that do not depend on the loop leave it; unused loads are removed.
 // CHECK-LABEL: kernel.graph @hoist
 kernel.graph @hoist(%x: tensor<64x32xf16>, %g: tensor<32xf16>) -> tensor<1x32xf16> {
   // CHECK: ^bb0

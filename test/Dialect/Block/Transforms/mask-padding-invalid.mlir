@@ -1,6 +1,6 @@
 // RUN: mirage-opt %s --mirage-mask-padding --verify-diagnostics
 
-// Without layouts nobody knows what is padded; doing nothing would be wrong later.
+// Without layouts the padding is unknown; doing nothing would be wrong later.
 kernel.graph @no_layouts(%x: tensor<4x20xf32>) -> tensor<4x1xf32> {
   %y = kernel.launch(%x) grid [] schedule <warps = 1, stages = 1> : (tensor<4x20xf32>) -> tensor<4x1xf32> {
   ^bb0(%gx: tensor<4x20xf32>):

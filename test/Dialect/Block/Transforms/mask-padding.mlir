@@ -25,8 +25,8 @@ kernel.graph @padded(%x: tensor<4x20xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>,
   kernel.return %a, %b, %c : tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>
 }
 
-// A product contracts over 12 columns that are held by 16: what was computed is
-// masked, what was loaded is zero there already.
+// A product contracts over 12 columns that are held by 16: computed tiles are masked, loaded ones are already
+// zero there.
 // CHECK-LABEL: kernel.graph @contraction
 // CHECK: %[[E:.*]] = block.cast
 // CHECK: %[[M:.*]] = block.mask %{{.*}} dim 1 [] extent 12 fill 0.0

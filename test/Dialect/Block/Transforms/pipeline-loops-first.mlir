@@ -1,7 +1,7 @@
 // RUN: mirage-opt %s --mirage-assign-layouts --mirage-pipeline-loops | FileCheck %s
 // RUN: %execute %s
 
-// What the product behind the loop reads is copied before the loop.
+// The factors of the product after the loop are copied before the loop.
 // CHECK-LABEL: kernel.graph @behind_loop
 // CHECK: ^bb0(%[[X:.*]]: tensor<16x256xf16>, %[[A:.*]]: tensor<256x16xf16>, %[[B:.*]]: tensor<16x256xf16>):
 // CHECK-NEXT: block.load %[[B]]

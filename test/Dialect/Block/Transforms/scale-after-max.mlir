@@ -6,7 +6,7 @@
 // CHECK: %[[M:.*]] = block.binary mul %[[R]], %[[C]]
 // CHECK: %[[S:.*]] = block.binary mul %[[X]], %[[C]]
 // CHECK: block.binary sub %[[S]], %[[M]]
-// A factor below zero turns the order round.
+// A negative factor reverses the order.
 // CHECK: %[[D:.*]] = block.constant -1.250000e-01
 // CHECK: %[[T:.*]] = block.binary mul %[[X]], %[[D]]
 // CHECK: block.reduce max %[[T]] dims [1]
@@ -26,7 +26,7 @@ kernel.graph @scores(%a: tensor<16x64xf32>) -> (tensor<16x64xf32>, tensor<16x1xf
   kernel.return %r#0, %r#1 : tensor<16x64xf32>, tensor<16x1xf32>
 }
 
-// Numbers that a positive factor leaves as they are may be written before it; others may not.
+// Numbers that a positive factor does not change may be written before it; others may not.
 // CHECK-LABEL: kernel.graph @masked
 // CHECK: %[[X:.*]] = block.load
 // CHECK: %[[C:.*]] = block.constant 1.250000e-01

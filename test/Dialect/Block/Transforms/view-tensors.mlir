@@ -34,8 +34,8 @@ kernel.graph @odd(%x: tensor<8x32xf16>) -> tensor<8x16xf16> {
 
 // -----
 
-// No steps lead to all elements; the caller gets a tensor of its own; blocks in one
-// piece are addresses already.
+// No strides describe all elements; the caller gets a separate tensor; blocks in one piece are addresses
+// already.
 // CHECK-LABEL: @stay
 // CHECK-NOT: #kernel.strides
 kernel.graph @stay(%x: tensor<8x32xf16>) -> (tensor<128xf16>, tensor<8x16xf16>, tensor<2x32xf16>) {
@@ -125,7 +125,7 @@ kernel.graph @joined_twice(%x: tensor<8x5xf16>, %y: tensor<8x13xf16>, %z: tensor
 
 // -----
 
-// A part that is there already is copied, and so is one that something else reads.
+// A part that already exists is copied, and so is one that another op reads.
 // CHECK-LABEL: @copied
 // CHECK-NOT: #kernel.strides
 kernel.graph @copied(%x: tensor<8x16xf16>) -> (tensor<8x32xf16>, tensor<8x16xf16>, tensor<8x32xf16>) {
@@ -165,7 +165,7 @@ kernel.graph @cached(%x: tensor<3x32xf16>, %cache: tensor<3x2x64x16xf16>, %at: t
 
 // -----
 
-// What the cache was before is needed; the row is needed beside it.
+// The old contents of the cache are needed; the row is needed separately.
 // CHECK-LABEL: @needed
 // CHECK-NOT: places
 kernel.graph @needed(%x: tensor<1x16xf16>, %a: tensor<8x16xf16>, %b: tensor<8x16xf16>, %at: tensor<1xi64>)
@@ -182,7 +182,7 @@ kernel.graph @needed(%x: tensor<1x16xf16>, %a: tensor<8x16xf16>, %b: tensor<8x16
 
 // -----
 
-// Of a row that is joined of two results each is stored to its part.
+// If a row is a join of two results, each is stored to its part.
 // CHECK-LABEL: @halves
 // CHECK: places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 3, 2, 8], steps = [16, 2048, 1024, 1], digits = [1, 1, 1]>, #kernel.place<result = 1, index = 2, offset = 8, shape = [64, 3, 2, 8], steps = [16, 2048, 1024, 1], digits = [1, 1, 1]>]
 kernel.graph @halves(%x: tensor<3x2x8xf16>, %cache: tensor<3x2x64x16xf16>, %at: tensor<1xi64>) -> tensor<3x2x64x16xf16> {
@@ -200,8 +200,8 @@ kernel.graph @halves(%x: tensor<3x2x8xf16>, %cache: tensor<3x2x64x16xf16>, %at: 
 
 // -----
 
-// Half of each row of a table is an address, too, but not a part of what makes up rows: rows that are
-// looked up are in one piece.
+// Half of each row of a table is an address, too, but not a part of a row: rows that are looked up are
+// contiguous.
 // CHECK-LABEL: @table
 // CHECK: kernel.slice %{{.*}} [0, 4, 0] : (tensor<8x8x16xf16>) -> tensor<8x4x16xf16, #kernel.strides<[128, 16, 1], align = 16>>
 // CHECK: kernel.slice %{{.*}} [0, 0, 8] : (tensor<8x8x16xf16>) -> tensor<8x8x8xf16>

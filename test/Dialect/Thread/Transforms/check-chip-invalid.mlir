@@ -1,4 +1,4 @@
-// A left factor in registers that all steps of a loop read needs company.
+// A left factor in registers that all steps of a loop read needs another product beside it.
 // RUN: mirage-opt %s --mirage-check-chip -split-input-file -verify-diagnostics
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0], [0, 8], [0, 16], [0, 32]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[16, 0], [32, 0]]>

@@ -1,4 +1,4 @@
-// What the chip cannot do is an error at the op that asks for it.
+// Features that the chip does not have are errors at the op that needs them.
 // RUN: mirage-opt %s --mirage-check-chip=chip=sm_90a
 // RUN: mirage-opt %s --mirage-check-chip=chip=h100
 // RUN: not mirage-opt %s --mirage-check-chip=chip=sm_80 2>&1 | FileCheck %s

@@ -6,8 +6,8 @@
 !acc = !thread.fragment<64x128xf32, #acc>
 
 gpu.module @kernels {
-  // The barriers' memory stays theirs; what the readers use after the ring, its
-  // tiles' memory.
+  // The barriers keep their memory; readers reuse the tiles' memory after the
+  // ring.
   // PLAN: gpu.func @ring{{.*}}thread.shared_bytes = 73776
   // PLAN: thread.shared_alloc 0 : <3x64x128xf16
   // PLAN: thread.warps first 0 count 4
@@ -82,7 +82,7 @@ gpu.module @kernels {
 !pairs = !thread.ring<2, <64x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>
 
 gpu.module @clusters {
-  // What is used before the blocks wait for each other is not what another block may write to by then.
+  // Memory that is used before the blocks wait for each other is not memory to which another block may already write.
   // PLAN: gpu.func @cluster{{.*}}thread.shared_bytes = 51232
 
   // CHECK-LABEL: gpu.func @cluster
@@ -122,11 +122,11 @@ gpu.module @clusters {
   }
 }
 
-// Rows that warps copy by themselves, beside a box. 4 warps and their 128 threads arrive, and the one that fills.
+// Rows that warps copy themselves, in addition to a box. 4 warps and their 128 threads arrive, and the one that fills.
 !rows = !thread.ring<2, <64x64xf16, swizzle = 128>, <64x128xf16, swizzle = 128>>
 
 gpu.module @written {
-  // Tiles' memory is the readers' after the ring, as of other copies that they wait for.
+  // Readers may reuse the tiles' memory after the ring, as for other copies that they wait for.
   // PLAN: gpu.func @written{{.*}}thread.shared_bytes = 49184
 
   // CHECK-LABEL: gpu.func @written
@@ -158,7 +158,7 @@ gpu.module @written {
     }
     thread.warps first 0 count 4 barrier 1 {
       scf.for %k = %c0 to %c8 step %c1 {
-        // What threads have written is behind the fence for products.
+        // The threads' writes come before the fence for products.
         // CHECK: thread.mbarrier_wait %[[FULL]]
         // CHECK-NEXT: thread.fence async_proxy
         %a, %b = thread.ring_wait %ring step %k : !rows
@@ -169,7 +169,7 @@ gpu.module @written {
   }
 }
 
-// Boxes alone: only warps arrive beside those who fill, whatever they may have had to store.
+// Only boxes: apart from the filling threads, only warps arrive, regardless of what they may have stored.
 gpu.module @stored {
   // CHECK-LABEL: gpu.func @stored
   gpu.func @stored(%ma: !thread.tensormap<64x64xf16, swizzle = 128>, %mb: !thread.tensormap<64x64xf16, swizzle = 128>)

@@ -1,4 +1,4 @@
-// Kernels of few blocks say how many of them share a multiprocessor's registers.
+// Kernels of few blocks state how many blocks share a multiprocessor's registers.
 // RUN: mirage-opt %s --mirage-grant-registers | FileCheck %s
 // RUN: not mirage-opt %s --mirage-grant-registers=chip=sm_1 2>&1 | FileCheck %s --check-prefix=CHIP
 

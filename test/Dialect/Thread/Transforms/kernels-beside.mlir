@@ -1,4 +1,4 @@
-// Kernels that have no memory in common with those before them work beside these, and wait last.
+// Kernels that share no memory with the previous ones run in parallel with them, and wait at the end.
 // RUN: mirage-opt %s --mirage-overlap-launches | FileCheck %s
 // RUN: mirage-opt %s --mirage-overlap-launches=follows=true | FileCheck %s --check-prefix=FOLLOWS
 
@@ -22,7 +22,7 @@ module attributes {gpu.container_module} {
   // CHECK: memref.store
   // CHECK: thread.dependent_wait
   // CHECK-NEXT: gpu.return
-  // The next one would only wait: it starts after the loop.
+  // The next kernel would only wait, so it starts after the loop.
   // CHECK-LABEL: gpu.func @keys
   // CHECK-NEXT: thread.dependent_launch
   // CHECK: memref.load
@@ -110,7 +110,7 @@ module attributes {gpu.container_module} {
     kernel.return %v, %y : tensor<64xf16>, tensor<64xf16>
   }
 
-  // A kernel that is called again waits first, wherever it is called.
+  // A kernel that is called again always waits first.
   // CHECK-LABEL: kernel.graph @again
   // CHECK: @kernels::@twice({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
   // CHECK: @kernels::@twice({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
@@ -122,7 +122,7 @@ module attributes {gpu.container_module} {
     kernel.return %a, %b : tensor<64xf16>, tensor<64xf16>
   }
 
-  // A row is stored to the memory that is read before it.
+  // A row is stored to memory that an earlier kernel reads.
   // CHECK-LABEL: kernel.graph @stored
   // CHECK: @kernels::@reads({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
   // CHECK: @kernels::@stores({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :
@@ -153,7 +153,7 @@ module attributes {gpu.container_module} {
     kernel.return %d : tensor<64xf16>
   }
 
-  // Not what the one before writes, but the one before that, which may still run.
+  // It reads the result not of the previous kernel, but of the one before that, which may still run.
   // CHECK-LABEL: kernel.graph @still_running
   // CHECK: @kernels::@writes({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
   // CHECK: @kernels::@apart({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent beside 1 :

@@ -1,4 +1,4 @@
-// Columns of whole rows that start at any element are ordered where no op depends on their order.
+// Columns of whole rows that start at any element are ordered if no op depends on their order.
 // RUN: mirage-opt %s --mirage-order-columns | FileCheck %s
 
 #row = #thread.layout<reg = [[0, 32], [0, 64], [0, 128], [0, 256], [2, 0]], lane = [[0, 1], [0, 2], [0, 4], [0, 8], [0, 16]], warp = [[1, 0]]>
@@ -9,7 +9,7 @@
 !wide = !thread.fragment<4x512xf32, #row>
 !sums = !thread.fragment<4x1xf32, #sums>
 
-// The columns of a vector are a thread's lowest, then come those of lanes; rows stay where they are.
+// The columns of a vector are the lowest digits of a thread, followed by those of lanes; rows are unchanged.
 // CHECK: #[[ORDERED:.+]] = #thread.layout<reg = {{\[}}[0, 1], [0, 2], [0, 4], [0, 256], [2, 0]], lane = {{\[}}[0, 8], [0, 16], [0, 32], [0, 64], [0, 128]], warp = {{\[}}[1, 0]]>
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @softmax
@@ -31,7 +31,7 @@ gpu.module @kernels {
     thread.store_global %h, %y[%block, %c0] dims [0, 1] in_bounds [true, true] extents [4, 511] : !rows, memref<64x511xf16>
     gpu.return
   }
-  // What is stored is a row further on, where rows start elsewhere.
+  // The result is stored one row further on, where rows start at other offsets.
   // CHECK-LABEL: gpu.func @other_rows
   // CHECK-NOT: ordered
   gpu.func @other_rows(%x: memref<64x511xf16>, %y: memref<64x511xf16>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {
@@ -41,7 +41,7 @@ gpu.module @kernels {
     thread.store_global %a, %y[%c1, %c0] dims [0, 1] in_bounds [true, true] extents [4, 511] : !rows, memref<64x511xf16>
     gpu.return
   }
-  // Sums of columns, which another tensor has.
+  // Sums of columns, which are stored to another tensor.
   // CHECK-LABEL: gpu.func @sums_of_columns
   // CHECK-NOT: ordered
   gpu.func @sums_of_columns(%x: memref<64x511xf16>, %y: memref<1x511xf32>) kernel attributes {known_block_size = array<i32: 64, 1, 1>} {

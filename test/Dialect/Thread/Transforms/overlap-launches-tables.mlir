@@ -1,4 +1,4 @@
-// Elements that a formula picks of what the kernel before writes are read after the wait.
+// Elements that a formula picks from the previous kernel's result are read after the wait.
 // RUN: mirage-opt %s --mirage-flatten-tiles --mirage-assign-layouts --mirage-pipeline-loops --mirage-convert-block-to-thread --mirage-plan-shared-memory --canonicalize --mirage-overlap-launches | FileCheck %s
 // RUN: %execute %s
 

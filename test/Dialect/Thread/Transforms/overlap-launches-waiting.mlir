@@ -1,5 +1,5 @@
-// A kernel that only waits lets the next one start before its own wait, if that one has something to
-// load that none of the kernels writes that may still run.
+// A kernel that only waits lets the next one start before its own wait, if the next one can load data that no
+// kernel that may still be running writes.
 // RUN: mirage-opt %s --mirage-overlap-launches=follows=true | FileCheck %s
 
 module attributes {gpu.container_module} {
@@ -17,15 +17,15 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.dependent_launch
   // CHECK-NEXT: thread.copy_async %arg0
   // CHECK: thread.copy_async %arg2
-  // What the next one could load is written by the kernel before.
+  // The previous kernel writes the data that the next one could load.
   // CHECK-LABEL: gpu.func @plain
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: thread.dependent_launch
   // CHECK-LABEL: gpu.func @again
   // CHECK: thread.dependent_wait
   // CHECK: thread.copy_async %arg1
-  // One that streams inputs has nothing in common with the one before it, but does not work beside
-  // that one: it loads while that one waits.
+  // A kernel that streams inputs shares nothing with the previous one, but does not run in parallel with it:
+  // it loads while the previous one waits.
   // CHECK-LABEL: gpu.func @softmax
   // CHECK-NEXT: thread.dependent_launch
   // CHECK-NEXT: thread.dependent_wait
@@ -34,7 +34,7 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: thread.copy_async %arg0
   // CHECK-NEXT: thread.dependent_wait
   // CHECK: scf.for
-  // One that has more blocks than run at once starts only after that wait.
+  // A kernel with more blocks than can run at once starts only after that wait.
   // CHECK-LABEL: gpu.func @sums
   // CHECK-NEXT: thread.dependent_wait
   // CHECK-NEXT: thread.dependent_launch

@@ -1,4 +1,4 @@
-// Kernels that follow one another start early, and wait for what they read.
+// Consecutive kernels start early, and wait for the data that they read.
 // RUN: mirage-opt %s --mirage-overlap-launches | FileCheck %s
 // RUN: mirage-opt %s --mirage-overlap-launches=chip=sm_80 | FileCheck %s --check-prefix=OLD
 
@@ -22,8 +22,8 @@ module attributes {gpu.container_module} {
   // CHECK-LABEL: gpu.func @loops
   // CHECK-NEXT: thread.dependent_launch
   // CHECK: scf.for
-  // What is there already, an input wherever the kernel is called, is loaded before the wait, with
-  // what that needs; what others write and what comes after it, as it was.
+  // Data that is already available (an input in all calls of the kernel) is loaded before the wait, with the
+  // ops that this requires; results of other kernels, and later ops, are unchanged.
   // CHECK-LABEL: gpu.func @streams
   // CHECK: thread.copy_async %arg1[%c0, %c0]
   // CHECK: %[[TWICE:.+]] = arith.muli %block_id_x, %c8
@@ -35,7 +35,7 @@ module attributes {gpu.container_module} {
   // CHECK-NOT: thread.copy_async %arg1
   // CHECK: thread.copy_commit
   // CHECK: scf.for
-  // An input of one call is written by a kernel before another one.
+  // An input of one call is written by a kernel before another call.
   // CHECK-LABEL: gpu.func @both
   // CHECK: %block_id_x
   // CHECK: thread.dependent_wait
@@ -55,13 +55,13 @@ module attributes {gpu.container_module} {
   // CHECK-NEXT: arith.index_cast
   // CHECK-NEXT: thread.dependent_wait
   // CHECK: memref.load %arg0
-  // What was stored to an input is not read before.
+  // A row that was stored to an input is not read before the wait.
   // CHECK-LABEL: gpu.func @attends
   // CHECK-NOT: memref.load
   // CHECK: thread.dependent_wait
   // CHECK-NEXT: memref.load %arg0
-  // What a kernel has written that had ended when the one before started is read before the wait;
-  // what that one writes is not, nor what kernels beside it write.
+  // Results of a kernel that had ended when the previous one started are read before the wait; those of the
+  // previous one are not, nor those of kernels in parallel with it.
   // CHECK-LABEL: gpu.func @third
   // CHECK: memref.load %arg0
   // CHECK-NEXT: thread.dependent_wait
@@ -143,7 +143,7 @@ module attributes {gpu.container_module} {
       }
       gpu.return
     }
-    // Before the first access to a tensor, not before what is shared memory's.
+    // Before the first access to a tensor, not before accesses to shared memory.
     gpu.func @sets_up(%x: memref<64xf16>, %y: memref<64xf16>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
       %c0 = arith.constant 0 : index
       %full = thread.mbarrier_alloc 0 : !thread.mbarrier<1>
@@ -242,7 +242,7 @@ module attributes {gpu.container_module} {
     kernel.return %d : tensor<64xf16>
   }
 
-  // A join that is left is where its parts are written: no kernel stands between those.
+  // A remaining join is where its parts are written: no kernel comes between them.
   // CHECK-LABEL: kernel.graph @joined
   // CHECK: kernel.invoke @kernels::@first({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 :
   // CHECK: kernel.invoke @kernels::@middle({{.*}}) grid [1, 1, 1] block [32, 1, 1] shared 0 dependent :

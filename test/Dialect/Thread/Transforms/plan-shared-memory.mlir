@@ -9,8 +9,8 @@ module attributes {gpu.container_module} {
     kernel.return %y : tensor<8x8xf16>
   }
   gpu.module @kernels {
-    // Two tiles that are not alive together share memory; what was read by the
-    // first owner must be read by all warps before the second writes.
+    // Two tiles that are not live at the same time share memory; all warps must finish reading the first one
+    // before the second is written.
     // CHECK: gpu.func @reuse{{.*}}thread.shared_bytes = 1024
     // CHECK: %[[A:.*]] = thread.shared_alloc 0
     // CHECK: %[[B:.*]] = thread.shared_alloc 0

@@ -1,4 +1,4 @@
-"""Compiled kernels are run before they are handed out; wrong ones are dropped."""
+"""Compiled kernels are run before they are returned; wrong ones are dropped."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def subtracted(ptx: str) -> str:
 
 
 def moved(ptx: str) -> str:
-    """Blocks that take themselves for the first."""
+    """Blocks that act as the first one."""
     return re.sub(r"mov\.u32\s+(%r\d+), %ctaid\.x;", r"mov.u32 \1, 0;", ptx)
 
 
@@ -93,7 +93,7 @@ def test_wrong_ptx_fails(optimized: mi.Optimized, damage: Damage) -> None:
 
 
 def copied_twice() -> KernelGraph:
-    """Two kernels, of which the second reads what the first one writes."""
+    """Two kernels; the second reads the result of the first."""
     x = Value(TensorType((33, 67), DType.F16), "x")
     once, twice = (Value(aligned_type(x.type), name) for name in ("once", "twice"))
     ops = (*aligned_copies([(x, once)]), *aligned_copies([(once, twice)]))
@@ -120,8 +120,8 @@ def test_kernels_that_start_early_wait_for_what_they_read(chip: str) -> None:
 
 
 def test_blocks_of_several_tiles_are_run_with_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any number of blocks computes the same; the last of five has the fifth and the last tile of
-    ten, and a block that leaves one out is noticed."""
+    """Any number of blocks computes the same; the last of five has the fifth and the last of ten
+    tiles, and a block that omits one is noticed."""
     launch = product_kernel(128 * 10, 128, 256, (128, 128, 64), 2, 8)
     launch = replace(launch, schedule=replace(launch.schedule, resident=2))
     graph = KernelGraph("tiles", launch.operands, (launch,), launch.results)
@@ -145,7 +145,7 @@ def test_blocks_of_several_tiles_are_run_with_two(monkeypatch: pytest.MonkeyPatc
 def break_compiler(
     monkeypatch: pytest.MonkeyPatch, broken: Callable[[int], bool], damage: Damage = subtracted
 ) -> None:
-    """Between compilation and check, the PTX of some parts is damaged."""
+    """Damage the PTX of some parts between compilation and check."""
     right, count = build.Builder._compile, iter(range(1000))  # pyright: ignore[reportPrivateUsage]
 
     def wrong(self: build.Builder, part: Any, alone: bool) -> Any:
@@ -255,7 +255,7 @@ def test_the_whole_program_beside_pytorch(optimized: mi.Optimized) -> None:
 
 
 def test_the_programs_own_ops_are_checked() -> None:
-    """Each is a kernel of its own, without a launch; those with constants have fewer arguments."""
+    """Each is a separate kernel, without a launch; those with constants have fewer arguments."""
     whole = optimize(linear(), options(compile=False)).program
     own = decompose(whole.graph, stable=True)
     steps = list(build.Builder(whole, "sm_90a", cubin=False, use_cache=False).steps(own))

@@ -1,4 +1,4 @@
-"""Programs that are defined for no inputs are errors of the user's; no others are."""
+"""Programs that are not defined for any inputs are the user's errors; no others are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ MASKED = torch.full((4, 8), float("-inf"))
 
 
 class Scaled(torch.nn.Module):
-    """Defined for what it may hold, not for what it holds: that may be loaded later."""
+    """Defined for values that it may hold, but not for its present ones: these may be loaded
+    later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,7 +63,7 @@ def test_a_mean_over_rows_each_of_which_has_a_class(rows: int, classes: int) -> 
 
 
 def test_zeros_and_ones_in_place_of_truth_values() -> None:
-    """Any other number makes what is added infinite."""
+    """Any other number makes the summands infinite."""
     lowest = torch.finfo(torch.float32).min
     x, left = torch.randn(2, 4, 24), torch.ones(2, 24, dtype=torch.int64)
     imported = mi.from_torch(

@@ -1,4 +1,4 @@
-"""What a kernel writes is compared where it is infinite, too: masks fill with minus infinity."""
+"""Results of kernels are compared where they are infinite, too: masks fill with minus infinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables are reduced to the rows that indices name, and the results stay as they are."""
+"""Tables are reduced to the rows that indices name, and the results are unchanged."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="pages a
 
 
 def private() -> int:
-    """Bytes of this process that it shares with none, with those of its memory files."""
+    """Return the private bytes of this process, including those of its memory files."""
     pages = Path("/proc/self/smaps_rollup").read_text()
     return 1024 * sum(int(x.split()[1]) for x in pages.splitlines() if x.startswith("Pss:"))
 
@@ -44,7 +44,7 @@ def test_what_is_written_is_seen_at_one_place() -> None:
 
 @linux
 def test_it_is_given_back() -> None:
-    """Beyond what the address space would hold."""
+    """Larger than the address space."""
     limits = resource.getrlimit(resource.RLIMIT_AS)
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + 100 * RUN, limits[1]))

@@ -30,7 +30,7 @@ OPTIONS = CompileOptions(CHIP, cubin=False)
 
 
 def product(**more: Any) -> KernelGraph:
-    """33 x 4 tiles, with an end in the last row of them, and 64 steps."""
+    """33 x 4 tiles, with a partial last row of tiles, and 64 steps."""
     launch = product_kernel(64 * 32 + 8, 256, 64 * 64, (64, 64, 64), 2, 4, **more)
     return KernelGraph("product", launch.operands, (launch,), launch.results)
 
@@ -59,7 +59,7 @@ def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(graph: KernelGraph, artifact: Artifact) -> KernelCheck:
-    """Check a program in the way in which programs are checked before they are returned."""
+    """Check a program as programs are checked before they are returned."""
     step = Step(graph, None, Compiled(artifact))
     (check,) = Checker(Program(graph, {}), CHIP, use_cache=False).of_step(step)
     return check
@@ -149,11 +149,11 @@ def test_a_mistake_of_the_compiler_is_found(
     assert "parts along" in check.text
 
 
-# ---- what stays unchecked
+# ---- kernels that remain unchecked
 
 
 def test_a_kernel_of_other_instructions_says_nothing() -> None:
-    """Here the one that is handed out has a barrier of a kind that the small one has not."""
+    """Here the returned kernel has a kind of barrier that the small one does not have."""
     graph, artifact = compiled("product")
     other = broken(artifact, lambda ptx: ptx.replace("ret;", "membar.gl; fence.sc.cta; ret;"))
     check = checked(graph, other)

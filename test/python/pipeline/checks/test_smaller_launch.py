@@ -1,4 +1,4 @@
-"""Launches with fewer parts: which sizes their tensors and ops have."""
+"""Launches with fewer parts: the sizes of their tensors and ops."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_positions_and_steps() -> None:
 
 
 def gathering(rows: int, index: int) -> Launch:
-    """Rows of a table by index, eight in a block and 64 columns in a step, added up."""
+    """Rows of a table by index, eight per block and 64 columns per step, added up."""
     table = Value(TensorType((rows, 1000), DType.F32))
     indices = Value(TensorType((index,), DType.I64))
     out = Value(TensorType((index, 1), DType.F32))
@@ -115,7 +115,7 @@ def test_tables_keep_their_rows() -> None:
 
 
 def test_a_mask_whose_tiles_are_gone() -> None:
-    """It is of something else than a tensor's end."""
+    """The mask is not about a tensor's end."""
     launch = maximum()
     (loop,) = loops(launch)
     body = tuple(replace(op, extent=100) if isinstance(op, Mask) else op for op in loop.body)

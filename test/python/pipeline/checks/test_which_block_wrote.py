@@ -1,4 +1,4 @@
-"""Blocks whose last tile overlaps the one before, run before their kernel is handed out."""
+"""Blocks whose last tile overlaps the previous one are run before their kernel is returned."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def tiles_of(launch: Launch, written: Written) -> list[list[tuple[int, int]]]:
 
 
 def test_which_block_wrote_what() -> None:
-    """The last of three tiles of 64 rows over 130 is rows 66 to 129 where those are written."""
+    """The last of three tiles of 64 rows over 130 is rows 66 to 129 if those are written."""
     launch = launch_of(Product(130, 128, 192))
     last = places(range(66, 130), range(64))
     assert tiles_of(launch, last) == [[(66, 129), (0, 63)]]
-    # beside the tile before, at the same columns and at others
+    # next to the previous tile, at the same columns and at others
     for own in (range(64), range(64, 128)):
         both = np.union1d(last, places(range(64, 128), own))
         at = (own[0], own[-1])

@@ -1,4 +1,4 @@
-"""Kernels because of which a program does not compile are found without compiling each alone."""
+"""Kernels that prevent a program from compiling are found without compiling each separately."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from mirage.semantics.ugraph import (
 
 
 def chain(count: int) -> list[Launch]:
-    """So many different kernels, each of which reads what the one before has written."""
+    """Return this number of different kernels, each of which reads the result of the previous
+    one."""
     found: list[Launch] = []
     value = Value(TensorType((4, 8), DType.F32))
     for number in range(count):
@@ -62,7 +63,7 @@ def test_halves_are_compiled_until_those_are_left_that_do_not_compile(wrong: set
     found = broken_kernels(kernels, (), failing({key_of(kernels[n]) for n in wrong}, seen))
     assert found == wrong
     if len(wrong) == 1:
-        assert len(seen) <= 8  # a half of each half, and the other where there may be more
+        assert len(seen) <= 8  # a half of each half, and the other half if there may be more
         assert sum(seen) < 2 * len(kernels)
 
 
@@ -87,7 +88,7 @@ def test_equal_kernels_are_compiled_once() -> None:
 def test_the_search_goes_on_without_what_does_not_compile(
     monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Whether the compiler has named it or it was looked for."""
+    """Whether the compiler named it or it was searched for."""
     options = mi.OptimizeOptions(candidates=1, finalists=1, verify_seed=1, jobs=1, use_cache=False)
     usual = optimize(linear().program(), replace(options, compile=False))
     wrong = {key_of(launch) for launch in launches(usual.graph.ops)}
@@ -109,4 +110,4 @@ def test_the_search_goes_on_without_what_does_not_compile(
     assert wrong.isdisjoint(map(key_of, launches(found.graph.ops)))
     assert any("does not compile" in note for note in found.report.notes)
     if named:
-        assert len(compiled) == 2  # as it was, and what was found instead
+        assert len(compiled) == 2  # the original, and its replacement

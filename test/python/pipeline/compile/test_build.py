@@ -1,6 +1,4 @@
-"""Compilation of parts: the code of one of several parts contains no names, so equal parts share
-it.
-"""
+"""Compilation of parts: the code of a part contains no names, so equal parts share it."""
 
 from __future__ import annotations
 

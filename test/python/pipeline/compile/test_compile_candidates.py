@@ -43,8 +43,8 @@ def verified() -> KernelGraph:
 
 @dataclass
 class Slow:
-    """A compiler that takes ``seconds`` of a clock that nothing else moves. What has one of the
-    kernels ``wrong`` does not compile; the compiler says which if it ``names`` them."""
+    """A compiler that takes ``seconds`` of a clock that nothing else advances. Candidates with one
+    of the kernels ``wrong`` do not compile; the compiler says which if it ``names`` them."""
 
     seconds: float
     wrong: set[str] = field(default_factory=set[str])
@@ -87,8 +87,8 @@ def all_kernels(verified: KernelGraph) -> set[str]:
 def test_the_time_is_kept_when_nothing_compiles(
     verified: KernelGraph, seconds: float, names: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither the candidates nor the halves of those that do not compile take more than there
-    is."""
+    """Neither the candidates nor the halves of those that do not compile take more than the
+    available time."""
     slow = Slow(seconds, all_kernels(verified), names)
     tried = compiler(slow, monkeypatch)
     end = slow.now + OPTIONS.budget
@@ -103,8 +103,8 @@ def test_the_time_is_kept_when_nothing_compiles(
 def test_a_kernel_that_does_not_compile_is_tried_once(
     verified: KernelGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What several candidates share, and the compiler has named, is known of the others; what was
-    known of a candidate before stays known after another."""
+    """If the compiler names a kernel that several candidates share, this is known for the others;
+    knowledge about a candidate is kept when another one is compiled."""
     slow = Slow(0.1)
     tried = compiler(slow, monkeypatch)
     (part,) = parts_of(verified)
@@ -126,7 +126,7 @@ def test_a_kernel_that_does_not_compile_is_tried_once(
 def test_nothing_is_compiled_twice(
     verified: KernelGraph, wrong: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it compiles or not: what is asked for again is there."""
+    """Whether it compiles or not, the result is available when it is requested again."""
     slow = Slow(0.1, all_kernels(verified) if wrong else set(), names=False)
     tried = compiler(slow, monkeypatch)
     for _ in range(2):
@@ -147,7 +147,8 @@ def test_halves_are_not_looked_at_without_time(
 
 
 def test_kernels_beside_those_of_parts_are_not_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kernel that writes looked up rows comes before those of the part that reads them too."""
+    """A kernel that writes rows that are looked up comes before those of the part that also reads
+    them."""
     table, ids, w = torch.rand(32, 64), torch.arange(16), torch.rand(64, 48)
     graph = from_torch(lambda x, i, w: (x[i], x[i] @ w), table, ids, w)
     verified = graph_from_text(optimize(graph, replace(OPTIONS, compile=False)).mlir["verified"])

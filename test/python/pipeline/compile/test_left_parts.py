@@ -25,7 +25,7 @@ from mirage.semantics.ugraph import Elementwise, External, KernelGraph, TensorTy
 from mirage.torch.background import load_program
 
 NO_SEARCH: dict[str, int] = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
-"""Bounds that leave a program with its own ops, whose products have tiles that are not chosen."""
+"""Limits that leave a program with its own ops, whose products have fixed tiles."""
 OPTIONS: dict[str, Any] = {"chip": "h200", "bounds": NO_SEARCH, "jobs": 1}
 
 
@@ -77,7 +77,7 @@ def test_a_near_tie_stays_ours() -> None:
 
 
 def test_slow_products_of_parts_without_time_are_calls_in_all_places() -> None:
-    """Views that only they read are views of PyTorch then; the other ops stay kernels."""
+    """Views that only they read are then views of PyTorch; the other ops remain kernels."""
     build = Builder()
     x, w = (Value(TensorType(s, DType.F16)) for s in ((32, 1, 2048), (4096, 2048)))
     y = build.unary(UnaryFn.RELU, build.matmul(x, build.transpose(w, (1, 0))))
@@ -137,7 +137,7 @@ def compile_here(program: Program, options: Mapping[str, Any]) -> Any:
 
 @pytest.mark.parametrize("function", [large_product, small_product])
 def test_a_graph_of_such_parts_alone_stays_with_pytorch(function: Any) -> None:
-    """PyTorch may have one op for several of ours, so the graph runs as it is."""
+    """PyTorch may have one op for several of ours, so the graph runs unchanged."""
     x, w = tensors()
 
     def explained(**more: Any) -> str:

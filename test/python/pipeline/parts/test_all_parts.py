@@ -1,4 +1,4 @@
-"""Programs of many parts, most of them equal, and other input that is much or makes no sense."""
+"""Programs of many parts, most of them equal, and other large or meaningless input."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LAYERS = 12
 
 
 class Block(nn.Module):
-    """A layer, between two of which something stays with PyTorch."""
+    """A layer; between two layers an op stays with PyTorch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def stacked(count: int) -> tuple[nn.Module, torch.Tensor]:
 
 
 def test_equal_parts_are_written_once_for_each_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody asks for is not written for each of them."""
+    """Output that is not requested is not written for each of them."""
     module, x = stacked(LAYERS)
     imported = mi.from_torch(module, x, allow_fallback=True)
     places: list[int] = []
@@ -64,7 +64,7 @@ def test_equal_parts_are_written_once_for_each_place(monkeypatch: pytest.MonkeyP
 
 
 def test_equal_parts_are_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many places there are."""
+    """For any number of places."""
     looked: list[int] = []
 
     def counted(program: KernelGraph, target: Target) -> CostReport | None:
@@ -122,7 +122,7 @@ def test_a_long_chain_ends_in_its_time() -> None:
 
 @pytest.mark.parametrize("budget", [0.2, 2.0])
 def test_many_layers_end_in_little_time(budget: float) -> None:
-    """Different ones, so that none is solved for another; what there was no time for is right."""
+    """Different parts, so that none has the solution of another; parts without time are correct."""
 
     def layers(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         for k in range(2, LAYERS + 2):

@@ -166,7 +166,7 @@ def test_what_there_is_no_time_to_verify_is_not_looked_for(
 def test_a_first_answer_is_compiled_while_the_search_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where there is no time to compile anything else, it is what is handed out."""
+    """If there is no time to compile anything else, it is the result."""
     monkeypatch.setattr(compile_candidates, "ANOTHER", 1e9)
     result = optimize(linear(512, 256), replace(FAST, compile=True, jobs=2, check_kernels=False))
     assert len(result.finalists) == 1

@@ -1,5 +1,5 @@
-"""Programs that are large for their budget: what is left out so that it binds. Time passes when it
-is told to, or what must not be done is counted."""
+"""Programs that are large for their budget: the steps that are omitted to meet it. The tests
+control the time, or count steps that must not happen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def test_no_first_answer_is_looked_for_that_comes_too_late(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, program: Program, takes: float, most: int
 ) -> None:
-    """What one has taken the next one may take, too; and all of them are to be compiled."""
+    """The next one may take as long as the previous one, and all of them are to be compiled."""
     begun: list[int] = []
 
     class Slow(parts_module.PartSolver):
@@ -78,7 +78,7 @@ def test_no_first_answer_is_looked_for_that_comes_too_late(
 def test_without_time_nothing_is_compiled(
     monkeypatch: pytest.MonkeyPatch, program: Program
 ) -> None:
-    """Own ops are calls of PyTorch then, which need no compilation."""
+    """The program's own ops are then calls of PyTorch, which need no compilation."""
 
     def compiled(*_: object, **__: object) -> None:
         raise AssertionError("expected nothing to be compiled")
@@ -92,7 +92,7 @@ def test_without_time_nothing_is_compiled(
 
 
 def test_own_ops_that_were_left_for_lack_of_time_are_looked_for_again(program: Program) -> None:
-    """A run with more time does not take what one with less had to leave."""
+    """A run with more time does not reuse the incomplete results of one with less."""
     kept = replace(OPTIONS, use_cache=True, budget=1e-3, check_kernels=False)
     assert not optimize(program, kept).artifacts
     assert optimize(program, replace(kept, budget=300.0)).artifacts

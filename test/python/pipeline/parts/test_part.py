@@ -64,7 +64,7 @@ def test_verification_leaves_time_to_compile(
 
 
 def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each part so much as it is of the program."""
+    """Each part gets its share of the program."""
     budgets: list[float] = []
     real = part_module.search_part
 
@@ -126,7 +126,7 @@ def test_what_was_too_late_blames_no_kernel(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(together, "examine", late)
     said: list[str] = []
     result = optimize(linear().program(), replace(FAST, watch=said.append))
-    assert not any("goes on without" in text for text in said)
+    assert not any("continues without" in text for text in said)
     assert [c.kept for c in result.verdicts] == [False, True]
 
 
@@ -145,7 +145,7 @@ def test_the_cheapest_are_verified_first_until_there_are_enough() -> None:
 def test_in_a_hurry_the_cheapest_is_verified_first(
     monkeypatch: pytest.MonkeyPatch, hurried: float, batches: list[int]
 ) -> None:
-    """What is verified is the same."""
+    """The verified programs are the same."""
     sizes: list[int] = []
     real = part_module.verify_candidates
 
@@ -199,7 +199,7 @@ def test_equal_parts_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_candidates_are_passed_over_for_verified_ones_only() -> None:
-    """If none of those that seemed more worth verifying holds, the others are looked at."""
+    """If none of the preferred candidates is accepted, the others are verified."""
     graph = linear().program().graph
     result = superoptimize(graph, H200, SearchLimits(columns=400, candidates=6))
     options: Any = SimpleNamespace(

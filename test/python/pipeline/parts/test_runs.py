@@ -1,4 +1,4 @@
-"""Parts put together from runs of a few ops, where there is little time."""
+"""Parts assembled from runs of a few ops, if there is little time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def program(function: object) -> Program:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Parts have no time but for their runs, of one product each; the list gets the number of each
+    """Parts have time only for their runs, of one product each; the list gets the number of each
     run that is searched."""
     searched: list[int] = []
 
@@ -71,7 +71,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_parts_without_time_are_put_together_from_runs(runs: list[int]) -> None:
-    """Equal runs are searched once, whatever part they are in."""
+    """Equal runs are searched once, in whatever parts they occur."""
     result = optimize(program(two_layers), OPTIONS)
     *notes, last = result.report.notes
     assert all("is put together from smaller parts: " in note for note in notes)
@@ -91,7 +91,7 @@ def test_parts_without_time_are_put_together_from_runs(runs: list[int]) -> None:
 def test_views_that_leave_a_part_are_calls_between_its_runs(
     monkeypatch: pytest.MonkeyPatch, calls: bool
 ) -> None:
-    """Where calls are not allowed, such a part is not cut."""
+    """If calls are not allowed, such a part is not cut."""
     monkeypatch.setattr(runs_module, "LARGEST_RUN", 2)
     x, w = (Value(TensorType((32, 32), DType.F32)) for _ in range(2))
     b = Builder()
@@ -126,7 +126,7 @@ def test_runs_without_an_answer_keep_their_own_ops(monkeypatch: pytest.MonkeyPat
 def test_parts_that_nothing_was_found_for_are_put_together_at_the_end(
     monkeypatch: pytest.MonkeyPatch, runs: list[int]
 ) -> None:
-    """With time for the others, these are found as ever."""
+    """With time for the others, these are found as usual."""
 
     class Failing(PartSolver):
         def run(self) -> SolvedPart:

@@ -20,7 +20,7 @@ def test_sizes_alone_decide_while_no_times_are_known() -> None:
 
 
 def test_what_takes_most_of_the_time_gets_more_of_it() -> None:
-    """A layer that a model repeats thirty times beside two parts that occur once."""
+    """A layer that a model repeats thirty times, and two parts that occur once."""
     layer, first, last = spent(shares_of([10, 10, 20], [90, 1, 9]))
     assert (layer, first, last) == pytest.approx((0.575, 0.13, 0.295))
 

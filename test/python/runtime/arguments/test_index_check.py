@@ -1,4 +1,4 @@
-"""Errors for indices that are outside, where they are asked for."""
+"""Errors for indices that are outside, if the check is requested."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_a_model_for_several_sizes_looks_at_its_indices(tmp_path: Path) -> None:
 
 
 def test_an_index_that_kernels_count(tmp_path: Path) -> None:
-    """A number that may be beyond the table is no kernel's to write for another one: the check
+    """A kernel must not write an index that may be beyond the table for another kernel: the check
     would not see it."""
 
     def counted(ids: torch.Tensor, table: torch.Tensor) -> torch.Tensor:

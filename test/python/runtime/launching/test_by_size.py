@@ -1,4 +1,4 @@
-"""Tables of artifacts by size: which one runs, what is refused, on disk and back."""
+"""Tables of artifacts by size: which one runs, refusals, writing to disk and reading back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_other_sizes_are_refused(size: int) -> None:
 
 
 class _Launched:
-    """Stands in for what launches on a GPU: notes what it was made of and called with."""
+    """Replaces the launcher on a GPU: records its construction and its calls."""
 
     def __init__(self, artifact: Artifact, shares: Executable | None = None) -> None:
         self.artifact, self.shares = artifact, shares

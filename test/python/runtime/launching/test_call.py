@@ -93,7 +93,7 @@ def test_chips(chip: str, capability: tuple[int, int], expected: bool) -> None:
 
 
 class RecordingDriver:
-    """Stands in for the CUDA driver: remembers launches and the parameters they would read."""
+    """Replaces the CUDA driver: records launches and the parameters that they would read."""
 
     CUresult = SimpleNamespace(CUDA_SUCCESS=SimpleNamespace(name="CUDA_SUCCESS"))
     CUdevice_attribute = SimpleNamespace(
@@ -199,7 +199,7 @@ def test_parameters_reach_the_kernels(recorder: RecordingDriver) -> None:
 
 
 def test_kernels_that_start_early(recorder: RecordingDriver) -> None:
-    """All that a launch says besides: of one that starts early, and of clusters."""
+    """The other attributes of a launch: early starts and clusters."""
     artifact = small_artifact()
     first, second = artifact.manifest.kernels
     kernels = (replace(first, cluster=(2, 1, 1)), replace(second, dependent=True))

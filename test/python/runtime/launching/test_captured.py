@@ -1,5 +1,5 @@
-"""Captured programs: buffers, what is copied, what is written to, and what cannot be captured. A
-recorder stands for CUDA graphs here: what it records runs again on the same memory."""
+"""Captured programs: buffers, copies, writes, and programs that cannot be captured. A recorder
+replaces CUDA graphs here: the recorded calls run again on the same memory."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def model_at(path: Path) -> Model:
 
 
 class Tape:
-    """A recorder: replays call the same functions on the same tensors, and give results in the same
+    """A recorder: replays call the same functions on the same tensors, with results in the same
     memory."""
 
     def __init__(self) -> None:

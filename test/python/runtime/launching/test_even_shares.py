@@ -1,4 +1,4 @@
-"""Shares of multiprocessors: no block more fits than an even distribution gives each."""
+"""Shares of multiprocessors: none gets more blocks than in an even distribution."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The compiled launcher, with a function in place of the driver's and tensors on the host: it
-launches what Python would, and gives way where a tensor is not as it should be."""
+launches the same as Python, and falls back to Python if a tensor is not as expected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from small_artifacts.small_artifact import small_artifact
 
 @pytest.fixture(scope="module")
 def kind() -> Any:
-    """What the build compiles: without it these tests fail, as they should."""
+    """The module that the build compiles; without it these tests fail."""
     from mirage import _launcher  # pyright: ignore[reportAttributeAccessIssue]
 
     return _launcher.Launcher
@@ -91,7 +91,7 @@ def test_wrong_counts_and_overlaps() -> None:
     program = executable(driver)
     x = torch.zeros(8, 8)
     assert program.fast_results([x, x], None) is None
-    assert program.fast_results([x], [x]) is None  # it would write to what it reads
+    assert program.fast_results([x], [x]) is None  # it would write to its inputs
     assert program.fast_results([], None) is None
     with torch.no_grad():
         weight = torch.nn.Parameter(torch.zeros(8, 8))
@@ -158,13 +158,13 @@ def test_maps_workspaces_and_attributes() -> None:
 def test_errors_of_maps() -> None:
     manifest = several()
     program = executable(Driver(manifest, encode_code=1), manifest, workspace=4096)
-    for _ in range(2):  # what was not encoded is not taken for a map
+    for _ in range(2):  # bytes that were not encoded are not accepted as a map
         with pytest.raises(DriverError, match=r"tensor map of TensorMap\(shape=\(8, 8\)"):
             program(torch.zeros(8, 8))
 
 
 def test_threads_share_a_program() -> None:
-    """Each launch has the map and the address of one tensor, whoever else calls meanwhile."""
+    """Each launch has the map and the address of one tensor, regardless of concurrent calls."""
     manifest = several()
     driver = Driver(manifest)
     program = executable(driver, manifest, workspace=4096)
@@ -213,7 +213,7 @@ def test_inputs_that_kernels_write_to_overlap_no_other() -> None:
 
 
 def test_a_program_that_nobody_has_is_gone() -> None:
-    """Though its launcher asks it for the workspace."""
+    """Even though its launcher requests the workspace from it."""
     program = executable(Driver(small_artifact().manifest))
     around = fast.Surroundings(
         -1,

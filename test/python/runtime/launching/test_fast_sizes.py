@@ -1,5 +1,5 @@
-"""The compiled launcher with programs of any size: grids, maps, sizes and results are those of the
-size of each call, with nothing kept between calls that could be of another one."""
+"""The compiled launcher with programs of any size: grids, maps, sizes and results are those of each
+call's size, and nothing of another size is kept between calls."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WORKSPACE = 4096
 
 
 def table() -> tuple[SizedExecutable, list[Driver]]:
-    """Classes up to 4 and up to 16, called with sizes up to 13, and the driver of each."""
+    """Return classes up to 4 and up to 16, called with sizes up to 13, and the driver of each."""
     program = SizedExecutable(SizeTable([sized_artifact(n) for n in BOUNDS], 2, 13))
     drivers = [Driver(e.manifest) for e in program._largest]
     for executable, driver in zip(program._largest, drivers, strict=True):
@@ -42,7 +42,7 @@ def table() -> tuple[SizedExecutable, list[Driver]]:
 @pytest.mark.parametrize("size", [2, 3, 4, 5, 7, 13])
 def test_each_size_launches_what_python_states(size: int) -> None:
     program, drivers = table()
-    for other in (13, 2, size):  # whatever came before
+    for other in (13, 2, size):  # regardless of earlier calls
         x = torch.zeros(2 * other, 4)
         (y,) = program(x)
     assert y.shape == (size, 8)
@@ -69,12 +69,12 @@ def test_results_that_are_given() -> None:
     assert program._fast_results([x], [memory[3:7]]) is None  # they overlap by a row
     with pytest.raises(ArgumentAliasError):
         _out(program, x, memory[3:7])
-    assert program._fast_results([x], [memory[4:8]]) is not None  # as they would at size 13
+    assert program._fast_results([x], [memory[4:8]]) is not None  # as at size 13
     assert len(drivers[1].launches) == 2
 
 
 def _out(program: SizedExecutable, x: torch.Tensor, y: torch.Tensor) -> None:
-    """What Python says of a result."""
+    """Return Python's description of a result."""
     tensors = LaunchTensors(program._found([x]).manifest)
     tensors.written((y,), [x.data_ptr()], -1)
 
@@ -123,7 +123,8 @@ def test_inputs_of_several_sizes_are_refused() -> None:
 
 
 def mapped() -> Manifest:
-    """The first kernel reads through a map with rows, the second has one of a tensor without."""
+    """The first kernel reads through a map with rows, the second through one of a tensor without
+    rows."""
     m = sized_artifact(16).manifest
     rows = TensorMap((32, 4), "f32", (8, 4), 128)
     workspace = m.workspace[0]
@@ -194,7 +195,7 @@ def test_a_thread_without_a_context_goes_the_long_way() -> None:
 
 
 def test_launches_that_are_stated_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the compiled launcher they are kept for the last sizes, up to a number."""
+    """Without the compiled launcher they are kept for the last few sizes."""
     monkeypatch.setattr("mirage.runtime.launching.by_size._KEPT", 3)
     program = SizedExecutable(SizeTable([sized_artifact(16)], 1, 16))
     first = program.executable([torch.zeros(2, 4)])

@@ -1,5 +1,5 @@
-"""Calls that come again with the same addresses are one graph: the launches are those of the calls
-before, and whatever is not the same is launched kernel by kernel."""
+"""Repeated calls with the same addresses become one graph with the launches of the earlier calls;
+any other call is launched kernel by kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from small_artifacts.sized_artifact import sized_artifact
 from small_artifacts.small_artifact import small_artifact
 
 PLAIN = 3
-"""Calls before a recording."""
+"""The number of calls before a recording."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def program_of(driver: Driver) -> Executable:
 
 
 def started(driver: Driver) -> list[Any]:
-    """The graphs that were started: streams and launches without theirs."""
+    """Return the graphs that were started: their streams, and launches without theirs."""
     assert driver.graphs is not None
     return [(stream, without_streams(launches)) for stream, launches in driver.graphs.started]
 
@@ -63,11 +63,11 @@ def test_a_call_that_comes_again_is_one_graph() -> None:
     assert (recorded(program), started(driver)) == (0, [])
     for _ in range(5):
         assert program(x, out=[y])[0] is y
-    assert len(driver.launches) == 4 * PLAIN  # no kernel by itself any more
+    assert len(driver.launches) == 4 * PLAIN  # no kernel is launched by itself any more
     assert recorded(program) == 1
     assert started(driver) == [(77, without_streams(driver.launches[:4]))] * 5
     assert driver.graphs is not None
-    assert driver.graphs.mode == 0  # as it was
+    assert driver.graphs.mode == 0  # unchanged
 
 
 def test_other_addresses_and_streams_are_launched() -> None:
@@ -106,7 +106,7 @@ def test_a_graph_that_is_captured_gets_the_kernels() -> None:
 def test_a_part_of_a_captured_graph_starts_before_the_last_one_ends(
     cluster: tuple[int, int, int] | None,
 ) -> None:
-    """Only there, and only where nothing else was launched between: the first kernel."""
+    """Only there, and only if nothing else was launched in between: the first kernel."""
     graphs, manifest = Graphs(), longer(small_artifact().manifest)
     kernels = tuple(replace(k, dependent=True, cluster=cluster) for k in manifest.kernels)
     driver = Driver(replace(manifest, kernels=kernels), graphs=graphs)
@@ -196,7 +196,7 @@ def test_there_are_so_many_and_all_end_with_the_program() -> None:
     for y in results:
         for _ in range(PLAIN + 1):
             program(x, out=[y])
-    assert recorded(program) == 64  # the next have to come more often
+    assert recorded(program) == 64  # later ones must be repeated more often
     for _ in range(400):
         program(x, out=[results[-1]])
     assert recorded(program) == 65
@@ -218,7 +218,7 @@ def test_short_programs_are_not_recorded() -> None:
 
 
 def test_each_size_has_its_own() -> None:
-    """Though the addresses are the same."""
+    """Even though the addresses are the same."""
     artifact = sized_artifact(16)
     artifact = replace(artifact, manifest=longer(artifact.manifest))
     program = SizedExecutable(SizeTable([artifact], 2, 16))

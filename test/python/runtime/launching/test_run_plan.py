@@ -1,4 +1,4 @@
-"""Plans on devices: what is made out of nothing is where the program runs, and is made once."""
+"""Plans on devices: new tensors are on the device where the program runs, and are made once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expanded(of: int, result: int, *sizes: int) -> Call:
 
 
 def shifted() -> Plan:
-    """A range of positions that begins at an input: ranges and constants meet it."""
+    """A range of positions that begins at an input, and is combined with ranges and constants."""
     add = Call("aten.add.Tensor", (2, 0), (3,), (("alpha", 1),))
     line = Call("aten.arange.default", (), (4,), (("end", 3), ("dtype", I64), *OPTIONS))
     both = Call("aten.add.Tensor", (3, 4), (5,), (("alpha", 1),))
@@ -65,7 +65,7 @@ def test_they_are_made_once() -> None:
     for start in (1, 2):
         y, line, one = steps((torch.tensor(start),), no_launch)
         assert y.tolist() == [start + 7, start + 8, start + 9]
-        line.fill_(100)  # whoever gets a constant may write to it
+        line.fill_(100)  # the receiver of a constant may write to it
         one.fill_(100)
     assert len(made) == 1
     assert len(cpu.steps) == 2
@@ -94,7 +94,7 @@ def test_kernels_read_constants() -> None:
 
 
 def storing(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:
-    """A part that adds to its second operand and gives the double of the first."""
+    """A part that adds to its second operand and returns twice the first."""
     given[1].add_(given[0])
     return [given[0] * 2]
 
@@ -144,7 +144,7 @@ def test_a_refused_update_has_not_begun() -> None:
 
 
 def test_a_part_follows_another_only_without_anything_between() -> None:
-    """Neither a call, nor a copy of what kernels cannot take or give back."""
+    """Neither a call, nor a copy of tensors that kernels cannot take or return."""
     seen: list[tuple[int, bool]] = []
 
     def launch(part: int, given: list[torch.Tensor], follows: bool) -> list[torch.Tensor]:

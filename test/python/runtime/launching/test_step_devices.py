@@ -1,4 +1,4 @@
-"""A plan's calls on other devices than the CPU: what calls make is where the inputs are."""
+"""A plan's calls on devices other than the CPU: new tensors of calls are where the inputs are."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLANS = {
 
 
 def plan_with(made: Call) -> Plan:
-    """``x + made.expand(3, 4)``, and what is made."""
+    """``x + made.expand(3, 4)``, and the new tensor."""
     wide = Call("aten.expand.default", (1,), (2,), (("size", (3, 4)), ("implicit", False)))
     added = Call("aten.add.Tensor", (0, 2), (3,), (("alpha", 1),))
     return Plan(1, (made, wide, added), (3, 1))
@@ -39,7 +39,7 @@ def plan_with(made: Call) -> Plan:
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("known", [False, True])
 def test_constants_of_calls_are_where_the_inputs_are(name: str, known: bool) -> None:
-    """On a device that is no CPU: tensors of both do not mix there either."""
+    """On a device that is not a CPU: tensors of both cannot be combined there, either."""
     device = torch.device("meta")
     steps = Steps(plan_with(PLANS[name]), device if known else None)
     y, made = steps([torch.empty(3, 4, device=device)], nothing)

@@ -1,5 +1,5 @@
-"""Models that are one part are called without their plan: the same results, errors and sizes; what
-is more than a part is left to the plan."""
+"""Models that consist of one part are called without their plan, with the same results, errors and
+sizes; others use the plan."""
 
 from __future__ import annotations
 

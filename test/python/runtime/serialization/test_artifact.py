@@ -1,4 +1,4 @@
-"""Artifacts on disk: written whole, read strictly."""
+"""Artifacts on disk: written completely, read strictly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests of programs with a size: stated for another size, read and refused."""
+"""Manifests of programs with a size: for other sizes, read and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The results for the last few problems: they change nothing about what is found."""
+"""The results for the last few problems are kept: this does not change the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def projections() -> KernelGraph:
 
 
 def found() -> list[Any]:
-    """The candidates' times and grids."""
+    """Return the candidates' times and grids."""
     candidates = superoptimize(projections(), TARGETS[DEFAULT_CHIP], SearchLimits()).candidates
     return [
         (c.cost.time, [[a.extent for a in launch.grid] for launch in launches(c.graph.ops)])

@@ -1,5 +1,5 @@
-"""The cost of a kernel is that of the best of the ways to compute it that are written down; only
-those that break no limit are worth a prediction."""
+"""The cost of a kernel is that of the best emitted way to compute it; only ways within all limits
+are predicted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NEARLY = 1.03
 
 
 def test_ways_that_do_the_same_are_written_once() -> None:
-    """Several derivations of this attention do the same work at the same sizes; what is written of
-    them must not keep out others that come after them."""
+    """Several derivations of this attention do the same work at the same sizes; their emitted
+    launches must not exclude others that come later."""
     limits = SearchLimits(plans=4, candidates=5, columns=1500)
     planner = Planner(qk_norm_attention(2, 64, 4096, 64), H200, limits)
     planner.run()
@@ -42,7 +42,7 @@ def test_ways_that_do_the_same_are_written_once() -> None:
 
 
 def test_estimates_that_were_wrong_do_not_count() -> None:
-    """Five ways take far longer than estimated: the sixth one is written, too, and is the best."""
+    """Five ways take far longer than estimated: the sixth one is emitted, too, and is the best."""
     taken = [20.0, 26.0, 26.5, 27.0, 28.0, 18.5, 18.7]
     picks = [Pick(18.0 + 0.1 * i, None, number=i) for i in range(len(taken))]
 
@@ -54,7 +54,7 @@ def test_estimates_that_were_wrong_do_not_count() -> None:
 
 
 def test_ways_to_run_what_breaks_a_limit_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At many sizes warpgroups would need more registers for these scores than there are, which the
+    """At many sizes warpgroups would need more registers for these scores than exist, which the
     search does not count beforehand here."""
     compare, seen = launches_module.with_resident_blocks, list[Launch]()
 

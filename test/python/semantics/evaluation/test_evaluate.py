@@ -1,4 +1,4 @@
-"""The evaluator against an independent one, and what it refuses."""
+"""The evaluator against an independent one, and its refusals."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_typed_floats_round_like_the_types():
 
 @pytest.mark.parametrize("count", [3, 1000, 1024, 4097])
 def test_the_mean_of_equal_numbers_is_that_number(count: int):
-    """In floats as in kernels: one over a count is no number of f32, the mean is."""
+    """In floats as in kernels: one over a count is not a number of f32, but the mean is."""
     x = graphs.tensor(6, count)
     b = Builder()
     total = b.reduce(ReduceFn.SUM, b.cast(x, DType.F32), (1,))
@@ -304,8 +304,8 @@ def test_replacing_a_tile_map_changes_the_result():
 @pytest.mark.parametrize("rows", [8, 6])
 @pytest.mark.parametrize("wanted", [None, [12, 13], [3, 12], [1]])
 def test_tiles_wholly_outside_are_zeros(rows: int, wanted: list[int] | None):
-    """One operand ends before the second block begins. A sample of that block's rows asks for
-    nothing of it, so that nothing of it is there."""
+    """One operand ends before the second block begins. A sample of that block's rows needs nothing
+    of it, so that none of it is given."""
     x, y = graphs.tensor(rows, 3, dtype=DType.F32), graphs.tensor(16, 3, dtype=DType.F32)
     px, py = params = graphs.params_of((x, y))
     b = Builder(in_block=True)
@@ -347,7 +347,7 @@ def test_evaluations_may_share_what_is_wanted():
         part = array if rows is None else array[rows]
         (found,) = evaluate_sampled(graph, Float64(), [Sampled((part,), region)], needed)
         np.testing.assert_allclose(found.planes[0], np.exp(array[[3]]))
-    with pytest.raises(EvaluationError, match="had not been asked for"):
+    with pytest.raises(EvaluationError, match="was not requested"):
         evaluate_sampled(
             graph, Float64(), [Sampled((array[[2, 4]],), (np.array([2, 4]), None))], needed
         )

@@ -1,4 +1,4 @@
-"""The project's evaluator against the oracle, which shares nothing with it."""
+"""The project's evaluator against the oracle, which shares no code with it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_small_programs_and_their_candidates() -> None:
 
 
 def test_numbers_are_rounded_alike() -> None:
-    """Typed arithmetic of both: sums in another order at most."""
+    """Typed arithmetic of both differs at most in the order of sums."""
     for pair in PAIRS.values():
         for graph in (decompose(pair.reference, stable=True), *pair.candidates.values()):
             xs = inputs_of(graph)
@@ -132,8 +132,8 @@ def test_functions_of_two(fn) -> None:
 
 
 def compare_parts(reference: KernelGraph, graph: KernelGraph, work: float = 3e6) -> bool:
-    """Both evaluators on the parts of the outputs that the oracle would look at; whether there is
-    one that takes little work."""
+    """Compare both evaluators on the parts of the outputs that the oracle would examine; return
+    whether one takes little work."""
     try:
         judge = Judge(reference, 0, work)
     except evaluator.TooMuchWork:
@@ -180,8 +180,8 @@ def test_what_is_found_for_the_catalogue(name: str) -> None:
 
 
 def test_right_candidates_are_right() -> None:
-    """Hand-written candidates that multiply by a gain first, or compute moments in one pass, are
-    rough."""
+    """Hand-written candidates that multiply by a gain first, or compute moments in one pass, have
+    large errors."""
     rough: set[str] = set()
     for subject in small_subjects(0):
         judge = Judge(subject.reference, work=5e5)
@@ -196,7 +196,7 @@ def test_right_candidates_are_right() -> None:
 
 
 def test_zero_but_for_roundings_is_no_difference() -> None:
-    """What is left of constant rows without their first element; a little more is a difference."""
+    """Constant rows minus their first element; a little more is a difference."""
 
     def without_first(factors: Sequence[Fraction], shift: float) -> KernelGraph:
         b = Builder()
@@ -217,7 +217,7 @@ def test_zero_but_for_roundings_is_no_difference() -> None:
 
 
 def test_a_tiny_term_shows_where_inputs_are_tiny() -> None:
-    """It is nothing beside usual squares, and some of those of numbers about 2^-14."""
+    """It is negligible next to usual squares, but not next to those of numbers about 2^-14."""
 
     def squares(more: float) -> KernelGraph:
         b = Builder()
@@ -248,7 +248,7 @@ def test_numbers_are_rounded_to_f16_as_numpy_does() -> None:
 
 
 def test_parts_of_the_reference_are_kept() -> None:
-    """They are what is computed anew."""
+    """Only they are recomputed."""
     subject = next(s for s in small_subjects(0) if s.name == "softmax/online")
     judge = Judge(subject.reference)
     output, box = judge.boxes[0]
@@ -272,7 +272,8 @@ def test_a_value_is_rounded_to_its_type() -> None:
 
 
 def test_sums_are_off_anew_for_each_element_that_they_are_used_for() -> None:
-    """What is wrong with a mean is the same for a whole row, else; what is no sum is not off."""
+    """Otherwise the error of a mean is the same for a whole row; values that are not sums are not
+    changed."""
 
     def made(x: np.ndarray, v: Value) -> Input:
         return lambda box: cut(torch.from_numpy(x.astype(np.float32)), box, whole(v.shape))

@@ -1,4 +1,4 @@
-"""Several sets of inputs evaluated side by side give what each of them gives alone."""
+"""Several sets of inputs evaluated at once give the same results as each of them alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROGRAMS = {
 
 
 def inputs_of(graph: KernelGraph, wanted: Demand, rng: np.random.Generator) -> list[Sampled]:
-    """Numbers of all sizes, a few of them infinite or none; integers within a table."""
+    """Numbers of all sizes, a few of them infinite or NaN; integers within a table."""
     found: list[Sampled] = []
     for v in graph.inputs:
         region = wanted.regions.get(v, (None,) * len(v.shape))

@@ -1,4 +1,4 @@
-"""Parts of tiles: kernels without loops compute as much of their tiles as is wanted."""
+"""Parts of tiles: kernels without loops compute only the required parts of their tiles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output, Value
 
 
 def kernels() -> KernelGraph:
-    """A kernel of wide tiles that adds a row to what another one has summed, and masks it."""
+    """A kernel of wide tiles that adds a row to the sums of another kernel, and masks the
+    result."""
     x, row = graphs.tensor(12, 40, dtype=DType.F32), graphs.tensor(1, 40, dtype=DType.F32)
     narrow = Builder()
     (px,) = params = (Value(x.type),)

@@ -1,4 +1,5 @@
-"""The oracle's functions in NumPy mean what PyTorch's do, and it runs without PyTorch."""
+"""The oracle's functions in NumPy have the same meaning as PyTorch's, and it runs without
+PyTorch."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ NUMBERS = [
     np.nan,
 ]
 
-WRONG = ("different", "undefined")  # how rough a mutant is depends on single roundings
+WRONG = ("different", "undefined")  # the error of a mutant depends on single roundings
 
 
 def same(x: Any, y: Any, error: float, beside: float = 0.0) -> None:
-    """``beside`` a number of that size a relative error is measured."""
+    """Relative errors are measured ``beside`` a number of this size."""
     np.testing.assert_allclose(np.asarray(x), y.numpy(), rtol=error, atol=error * max(beside, 1e-3))
 
 
@@ -62,7 +63,7 @@ def test_functions_of_scalars(in_numpy: dict[str, Any], dtype: str) -> None:
     a, b = a.copy(), b.copy()
     for name, function in in_numpy["UNARY"].items():
         given = np.abs(x) if name in ("sqrt", "rsqrt", "log") else x
-        if name == "gelu":  # of infinity PyTorch has NaN or infinity, as the processor is
+        if name == "gelu":  # for infinity PyTorch gives NaN or infinity, depending on the processor
             given = x[np.isfinite(x)]
         beside = 10.0 if "gelu" in name else 0.0  # digits of 1 + erf(x) cancel
         same(
@@ -72,7 +73,7 @@ def test_functions_of_scalars(in_numpy: dict[str, Any], dtype: str) -> None:
             beside,
         )
     for name, function in in_numpy["BINARY"].items():
-        if name == "floor_div":  # of infinity the results differ, which nobody asks for
+        if name == "floor_div":  # for infinity the results differ, but it is not used
             a, b = (
                 np.where(np.isinf(a), 3.0, a).astype(dtype),
                 np.where(np.isinf(b), 2.0, b).astype(dtype),
@@ -138,7 +139,7 @@ def test_tensors() -> None:
 
 
 def test_an_attack_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose interpreter has none; its verdicts are those of one that has, which is this."""
+    """A run in an interpreter without PyTorch; its verdicts are those of this one, which has it."""
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('torch is not here')\n")
     arguments = ["--count", "4", "--variants", "1", "--processes", "1", "--seed", "5"]
 

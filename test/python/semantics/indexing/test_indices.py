@@ -1,4 +1,4 @@
-"""Which dimensions of a reshape hold the same elements."""
+"""The dimensions of a reshape that hold the same elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parts of reshaped tensors: what they are made of, by brute force."""
+"""Parts of reshaped tensors and the elements that they consist of, by brute force."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conversions to integers: what they mean, and what is known of the integers."""
+"""Conversions to integers: their meaning, and the known ranges of the integers."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_residues_are_cut_to_is_one_function_of_them() -> None:
     [(DType.F32, DType.I64), (DType.I64, DType.I32), (DType.I16, DType.I8)],
 )
 def test_what_cuts_is_exact_arithmetic(source: DType, target: DType) -> None:
-    """Even of numbers that kernels hold: they would be what they were."""
+    """Even for numbers that kernels hold, which would not change."""
     b = Builder()
     x = value(4, dtype=source)
     y = b.cast(b.cast(x, target), DType.F32)
@@ -111,7 +111,7 @@ def test_of_numbers_beyond_all_doubles_nothing_is_known() -> None:
 
 
 def test_of_other_floats_nothing_is_known() -> None:
-    """Not even where they seem to be limited: they may be no number."""
+    """Not even if they seem to be limited, since they may be NaN."""
     b = Builder()
     x = value(3, 50)
     limited = b.binary(BinaryFn.MIN, b.unary(UnaryFn.RELU, x), b.constant(5.0))

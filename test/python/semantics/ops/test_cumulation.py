@@ -1,4 +1,4 @@
-"""Sums, maxima and products so far: what they mean in each arithmetic, and in PyTorch."""
+"""Running sums, maxima and products: their meaning in each arithmetic, and in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REDUCE = {
     CumulateFn.MAX: (np.maximum.reduce, -np.inf),
     CumulateFn.PROD: (np.multiply.reduce, 1.0),
 }
-"""How many elements are reduced, and what none of them gives."""
+"""The number of reduced elements, and the result of none."""
 WAYS = [(e, r) for e in (False, True) for r in (False, True)]
 
 
@@ -60,7 +60,7 @@ def test_meaning_and_calls(fn: CumulateFn, exclusive: bool, turned: bool) -> Non
 @pytest.mark.parametrize(("exclusive", "turned"), WAYS)
 @pytest.mark.parametrize("count", [8, 15, 16, 64, 600, 1025])
 def test_groups_of_neighbours(count: int, exclusive: bool, turned: bool) -> None:
-    """Every number of whole groups, and of what is left."""
+    """Every number of whole groups, and of the remaining elements."""
     x = np.random.default_rng(0).integers(-9, 9, (2, count, 3)).astype(np.float64)
     graph = function(
         lambda b, x: b.cumulate(CumulateFn.SUM, x, 1, exclusive=exclusive, reversed=turned),

@@ -1,5 +1,5 @@
-"""Ops are of kinds, and analyses ask for these: an op of a known kind needs no line in them, and
-one that an analysis has no rule for is an error here."""
+"""Ops have kinds, which analyses query: an op of a known kind needs no code in them, and an op
+without a rule in an analysis is an error in tests."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def launched(make: type[Op], *arguments: float) -> Launch:
 
 
 def work(launch: Launch) -> float:
-    """Arithmetic that the op adds to that of a cast, which is none."""
+    """Return the work of the op beyond that of a cast, which has none."""
     return float(features_of(launch).alu_once - features_of(launched(Cast)).alu_once)
 
 
@@ -168,7 +168,7 @@ def test_the_verifier_accepts_nothing_that_it_has_no_rule_for(make: type[Op]) ->
     for pair in ((plain, changed), (changed, plain)):
         with pytest.raises((UnknownOp, InvalidGraph), match=r"no rule for|a known op"):
             verify(*pair, VerifyOptions(seed=1))
-    # nor does what comes after that check rest on it
+    # nothing after that check relies on it, either
     with pytest.raises(UnknownOp, match="indices"):
         Slots().add(changed)
     with pytest.raises(UnknownOp, match="dimensions"):
@@ -194,7 +194,7 @@ def test_an_op_without_a_rule_is_an_error_in_tests(monkeypatch: pytest.MonkeyPat
         expressions.add(tile)
     with pytest.raises(UnknownOp, match="got Unheard"):
         evaluate_floats(graph, [np.zeros(2)])
-    # elsewhere it is a warning, and what is safe
+    # elsewhere it is a warning, and the safe default
     monkeypatch.delenv("MIRAGE_STRICT")
     assert work(launch) == 0.0
     assert as_calls(graph).ops == graph.ops

@@ -1,5 +1,5 @@
-"""A new op needs its definition and its meaning: with no more than that it goes through search,
-cost, printing and verification, and as kernels where it is made of ops that are there."""
+"""A new op needs only its definition and its meaning to go through search, cost, printing and
+verification, and, if it is composed of existing ops, to become a kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from new_ops import Affine, Odd, SiluTwice, Twice
 
 
 def program(op: type[Op], shape: tuple[int, ...], *arguments: int) -> KernelGraph:
-    """A product, the new op of it, and sums of that."""
+    """A product, the new op applied to it, and sums of the result."""
     f16 = DType.F16
     x, w = Value(TensorType((16, 64), f16), "x"), Value(TensorType((64, 32), f16), "w")
     b = Builder()
@@ -44,7 +44,8 @@ def program(op: type[Op], shape: tuple[int, ...], *arguments: int) -> KernelGrap
 
 
 def found(graph: KernelGraph) -> KernelGraph:
-    """The best µGraph, which the search, the cost model and the printers take as any other."""
+    """Return the best µGraph, which the search, the cost model and the printers handle like any
+    other."""
     best = superoptimize(graph, H200, SearchLimits(candidates=2)).candidates[0].graph
     assert predict(best, H200) is not None
     assert not stabilize(best).unstable
@@ -87,7 +88,7 @@ def test_a_new_composite_becomes_a_kernel() -> None:
 
 
 def test_a_wrong_candidate_with_a_new_elementwise_op_is_refuted() -> None:
-    """What is traced is the meaning: another constant in it is another program."""
+    """The traced ops are the meaning: with another constant it is another program."""
     graph = program(Affine, (16, 32), 3)
     for wrong in (program(Affine, (16, 32), 4), found(program(Affine, (16, 32), 2))):
         changed = replace(wrong, inputs=wrong.inputs)

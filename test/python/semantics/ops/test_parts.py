@@ -1,4 +1,5 @@
-"""A part of what a program computes is that part of all that it computes, in every arithmetic."""
+"""A part of a program's results, computed by itself, equals that part of the whole results, in
+every arithmetic."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def arithmetics() -> dict[str, tuple[Domain, Inputs, Callable[[Planes, Planes], 
 
 
 class Walk:
-    """Random programs that move elements about, many of them with dimensions of size 1."""
+    """Random programs that move elements, many of them with dimensions of size 1."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -92,7 +93,7 @@ class Walk:
                 offsets = tuple(start if d == dim else 0 for d in range(rank))
                 sizes = [size if d == dim else n for d, n in enumerate(x.shape)]
                 return b.slice(x, offsets, tuple(sizes))
-            case 3 | 4:  # joined with something of another size that is computed
+            case 3 | 4:  # joined with a computed tensor of another size
                 others = [v for v in self.values if len(v.shape) == rank and fits(v, x, dim)]
                 return b.concat(tuple(r.sample([x, r.choice(others)], 2)), dim)
             case 5:
@@ -152,8 +153,8 @@ def test_parts_of_random_programs(seed: int):
 @pytest.mark.parametrize("first", [True, False])
 @pytest.mark.parametrize("kind", ["elementwise", "reduce", "matmul"])
 def test_of_a_joined_operand_nothing_is_wanted(kind: str, first: bool, rows: list[int]):
-    """An operand with one row, none of which is wanted (the op that computes it repeats operands
-    of size 1, or sums up to one row), or one with two."""
+    """An operand with one row that is not needed (the op that computes it repeats operands of size
+    1, or sums to one row), or an operand with two."""
     x, y = graphs.tensor(2, 3, dtype=DType.F32), graphs.tensor(1, 3, dtype=DType.F32)
     b = Builder()
     if kind == "elementwise":

@@ -1,4 +1,4 @@
-"""Steps that loops leave out: what they mean, and which contribute nothing."""
+"""Steps that loops leave out: their meaning, and which steps contribute nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def value(*shape: int) -> Value:
 
 
 def graph(steps: Steps | None) -> KernelGraph:
-    """For each row the sum, rescaled sum, maximum and last element of the steps taken."""
+    """Return for each row the sum, rescaled sum, maximum and last element over the steps taken."""
     x, param = value(ROWS, STEPS), value(ROWS, STEPS)
     step = Builder(in_block=True)
     t = step.load(param, (("m",), ("k",)), (1, 1))
@@ -155,7 +155,7 @@ def test_ranges_hold_what_functions_of_two_give(fn: BinaryFn) -> None:
         for a, b in itertools.product(xs, ys):
             with np.errstate(all="ignore"):
                 z = float(BINARY[fn].evaluate(np.float64(a), np.float64(b)))
-            undefined = np.isnan(z) or z == np.inf  # nothing is said of such values
+            undefined = np.isnan(z) or z == np.inf  # nothing is known about such values
             if fn in ONE_SIDED and (undefined or -np.inf in (a, b) or z == -np.inf):
                 continue
             assert _holds(found, z), (fn, x, y, a, b, z, found)

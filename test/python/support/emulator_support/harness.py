@@ -24,16 +24,17 @@ HEADER = ".version 8.0\n.target sm_90a\n.address_size 64\n"
 _REGISTER = {1: "%h", 2: "%h", 4: "%r", 8: "%d"}
 
 
-# Replaced by a tool that runs the same launches elsewhere too, such as on a GPU.
+# Replaced by tools that run the same launches elsewhere too, such as on a GPU.
 backend: Callable[[str], Any] = Emulator
-# What PTX leaves open in the launches that follow: a tolerance, or why results may be anything.
+# What PTX leaves open in the following launches: a tolerance, or a reason why results may be
+# anything.
 open_result: Tolerance | str | None = None
 
 
 @contextmanager
 def stated(tolerance: Tolerance | str | None) -> Generator[None]:
-    """In this context a GPU's results may differ from the emulator's by a tolerance, or (a reason)
-    in any way; else (None) and elsewhere they are the same bit for bit."""
+    """In this context a GPU's results may differ from the emulator's by a tolerance, or (with a
+    reason) in any way; with None, and outside of this context, they are the same bit for bit."""
     global open_result
     before, open_result = open_result, tolerance
     try:
@@ -44,7 +45,7 @@ def stated(tolerance: Tolerance | str | None) -> Generator[None]:
 
 @functools.lru_cache(maxsize=2048)
 def emulator(text: str) -> Any:
-    """Parses once. With MIRAGE_TEST_PTXAS=1, ptxas has to accept the text too."""
+    """Parse once. With MIRAGE_TEST_PTXAS=1, ptxas must accept the text too."""
     if os.environ.get("MIRAGE_TEST_PTXAS") == "1":
         assemble(text)
     return backend(text)

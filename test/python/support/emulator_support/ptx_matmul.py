@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Broken:
-    """What to leave out; everything is in by default."""
+    """What to leave out; by default nothing."""
 
     wait: bool = False
     barrier_after_wait: bool = False

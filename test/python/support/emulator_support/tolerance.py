@@ -33,8 +33,9 @@ MAX_ERROR: dict[str, tuple[float, float]] = {
 """(absolute, relative) error of an approximation against the real function, PTX ISA 9."""
 
 _FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
-# Fraction bits that a tensor core keeps of a sum. PTX states none. Of f16, bf16 and tf32 products
-# it keeps at least those of f32; Hopper's sums of 8-bit floats keep 13 (DeepSeek-V3, 2024, 3.3.2).
+# Fraction bits that a tensor core keeps of a sum. PTX does not state them. For f16, bf16 and tf32
+# products it keeps at least those of f32; Hopper's sums of 8-bit floats keep 13 (DeepSeek-V3, 2024,
+# 3.3.2).
 _SUM_BITS = {"f16": 23, "bf16": 23, "tf32": 23, "e4m3": 13, "e5m2": 13, "f64": 52}
 _SMALLEST = {"f16": 2.0**-24, "bf16": 2.0**-133, "f32": 2.0**-149, "f64": 2.0**-1074}
 
@@ -51,8 +52,8 @@ class Tolerance:
 
 
 def approximation(name: str) -> Tolerance:
-    """Of one approximate instruction: PTX's largest error, and half a unit in the last place for
-    the emulator, which rounds the float64 function to nearest."""
+    """The tolerance of one approximate instruction: PTX's largest error, and half a unit in the
+    last place for the emulator, which rounds the float64 function to nearest."""
     absolute, relative = MAX_ERROR[name]
     kind = name.rsplit(".", 1)[1]
     return Tolerance(
@@ -71,7 +72,8 @@ def rounding(kind: str, reason: str) -> Tolerance:
 def accumulation(
     a: Array, b: Array, c: Array | float, *, element: str, result: str, depth: int
 ) -> Tolerance:
-    """Of C + A [m, k] B [k, n] by tensor cores in instructions of `depth` products each.
+    """The tolerance of C + A [m, k] B [k, n] by tensor cores in instructions of `depth` products
+    each.
 
     In each of the k / depth instructions, depth products (exact) and the accumulator are aligned to
     the largest of them and cut to `_SUM_BITS` fraction bits: each loses less than one unit there,

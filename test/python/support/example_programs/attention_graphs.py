@@ -1,4 +1,4 @@
-"""µGraphs as the search emits them: plain exponentials, no maximum."""
+"""µGraphs like those that the search emits: plain exponentials, no maximum."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def split_kv_attention(
 
 
 def _quotient_of_sums(p_o: Value, p_l: Value, out: Value, in_loop: bool) -> Launch:
-    """Numerators by denominators, both added over the splits."""
+    """Numerators divided by denominators, both added over the splits."""
     splits, heads, rows, dim = p_o.shape
     rank = len(p_l.shape)
     go, gl = Value(p_o.type), Value(p_l.type)

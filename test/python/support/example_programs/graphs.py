@@ -114,7 +114,7 @@ def attention(
 
     Candidates: ``split`` (partial sums over parts of the keys, then a combine kernel, no maximum),
     ``split_online`` (the same with a running maximum in each part), ``flash`` (one kernel, one loop
-    over the keys, running maximum). The part sizes need not divide: what lies outside is masked.
+    over the keys, running maximum). The part sizes need not divide: elements outside are masked.
     """
     q = tensor(heads, s, d, dtype=dtype)
     k = tensor(heads, d, t, dtype=dtype)

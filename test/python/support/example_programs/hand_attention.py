@@ -10,8 +10,8 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 def products(
     turned: bool, keys: int = 64, batch: int = 2, rows: int = 4, *, scaled: bool = False
 ) -> KernelGraph:
-    """Attention by hand, of keys or of keys that are turned, and a gain. ``scaled``: one over the
-    sum is held in f16, times 2^20."""
+    """Attention by hand, with keys or transposed keys, and a gain. ``scaled``: one over the sum is
+    held in f16, times 2^20."""
     shape = (batch, 16, keys) if turned else (batch, keys, 16)
     sizes = ((batch, rows, 16), shape, (batch, keys, 16), (16,))
     q, k, v, g = (Value(TensorType(size, DType.F16)) for size in sizes)

@@ -45,12 +45,12 @@ def finished(name: str, b: Builder, inputs: tuple[Value, ...], *outputs: Value) 
 
 
 def grid(b: Builder, rows: int, cols: int) -> tuple[Value, Value]:
-    """Positions of rows as a column, and of columns as a row."""
+    """Return positions of rows as a column, and of columns as a row."""
     return b.reshape(iota(b, (rows,), 0), (rows, 1)), b.reshape(iota(b, (cols,), 0), (1, cols))
 
 
 def attended(b: Builder, q: Value, k: Value, v: Value, mask: Value) -> Value:
-    """Attention of heads ``[h, n, d]`` where the mask is true."""
+    """Attention of heads ``[h, n, d]`` with a mask of truth values."""
     scores = b.matmul(q, b.transpose(k, (0, 2, 1)))
     scores = b.binary(MUL, scores, b.constant(q.shape[-1] ** -0.5, DType.F16))
     bias = b.unary(UnaryFn.BIAS, b.cast(mask, DType.F16))
@@ -61,18 +61,18 @@ def attended(b: Builder, q: Value, k: Value, v: Value, mask: Value) -> Value:
 
 
 def masked(name: str, mask: Mask, rows: int, keys: int, heads: int) -> KernelGraph:
-    """Attention of the rows to the keys under a mask made of positions."""
+    """Attention of the rows to the keys with a mask made of positions."""
     q, k, v = (value(heads, n, WIDTH) for n in (rows, keys, keys))
     b = Builder()
     y = attended(b, q, k, v, mask(b, *grid(b, rows, keys)))
     return finished(name, b, (q, k, v), y)
 
 
-# ---- masks that inputs have a part in
+# ---- masks that depend on inputs
 
 
 def documents(n: int = 16, *, ordered: bool = True) -> KernelGraph:
-    """Each row sees those of its own segment (before it)."""
+    """Each row attends to the rows of its own segment (before it)."""
     q, k, v = (value(2, n, WIDTH) for _ in range(3))
     segments = value(n, dtype=DType.I8)
     b = Builder()
@@ -83,7 +83,7 @@ def documents(n: int = 16, *, ordered: bool = True) -> KernelGraph:
 
 
 def padded(n: int = 12, *, ordered: bool = False) -> KernelGraph:
-    """Sequences of different lengths; one row at least is seen."""
+    """Sequences of different lengths; at least one row is visible."""
     q, k, v = (value(3, n, WIDTH) for _ in range(3))
     lengths = value(3, dtype=DType.I8)
     b = Builder()
@@ -95,7 +95,7 @@ def padded(n: int = 12, *, ordered: bool = False) -> KernelGraph:
 
 
 def distances(n: int = 16) -> KernelGraph:
-    """Scores fall with the distance, for each head by another slope."""
+    """Scores decrease with the distance, with a different slope for each head."""
     q, k, v, slopes = (*(value(2, n, WIDTH) for _ in range(3)), value(2, 1, 1))
     b = Builder()
     rows, cols = grid(b, n, n)
@@ -108,7 +108,7 @@ def distances(n: int = 16) -> KernelGraph:
 
 
 def ragged_mean() -> KernelGraph:
-    """Means of as many elements as a row has."""
+    """Means over the number of elements of each row."""
     x, lengths = value(6, 20), value(6, dtype=DType.I8)
     b = Builder()
     cols = b.reshape(iota(b, (20,), 0), (1, 20))
@@ -123,7 +123,7 @@ def ragged_mean() -> KernelGraph:
 
 
 def joined(kept: int = 8, new: int = 4) -> KernelGraph:
-    """New keys after those of a cache: rows see all that come before them."""
+    """New keys after those of a cache: rows attend to all earlier ones."""
     n = kept + new
     q = value(2, new, WIDTH)
     olds, news = ([value(2, m, WIDTH) for _ in range(2)] for m in (kept, new))
@@ -151,7 +151,7 @@ def rotated(n: int = 8) -> KernelGraph:
 
 
 def rolled(n: int = 12, by: int = 3) -> KernelGraph:
-    """Rows that go around, times weights."""
+    """Rows that are rolled, times weights."""
     x, w = value(n, 2 * WIDTH), value(2 * WIDTH, WIDTH)
     b = Builder()
     last = b.slice(x, (n - by, 0), (by, 2 * WIDTH))
@@ -161,7 +161,7 @@ def rolled(n: int = 12, by: int = 3) -> KernelGraph:
 
 
 def shifted(n: int = 12) -> KernelGraph:
-    """Each row mixed with the one before it."""
+    """Each row mixed with the previous one."""
     x, before, mix, w = value(n, 16), value(1, 16), value(16), value(16, WIDTH)
     b = Builder()
     previous = b.concat((before, b.slice(x, (0, 0), (n - 1, 16))), 0)
@@ -170,7 +170,7 @@ def shifted(n: int = 12) -> KernelGraph:
 
 
 def parted(side: int = 8, each: int = 4) -> KernelGraph:
-    """Windows of an image: attention of the places of each to one another."""
+    """Windows of an image: attention between the places of each window."""
     count = side // each
     image = value(side, side, WIDTH)
     b = Builder()
@@ -186,7 +186,7 @@ def parted(side: int = 8, each: int = 4) -> KernelGraph:
 
 
 def relative(n: int = 12, most: int | None = None) -> KernelGraph:
-    """A bias of a table for each distance (of at most ``most``)."""
+    """A bias from a table for each distance (of at most ``most``)."""
     q, k, v = (value(2, n, WIDTH) for _ in range(3))
     end = n - 1 if most is None else most
     table = value(2 * end + 1, 2)
@@ -239,7 +239,7 @@ def around(size: int) -> Callable[[Builder, Value], Value]:
 
 
 def held(low: int, high: int) -> Callable[[Builder, Value], Value]:
-    """Places beside the ends are the ends: a border that is repeated."""
+    """Places beyond the ends are the ends: a border that is repeated."""
 
     def place(b: Builder, i: Value) -> Value:
         away = b.binary(BinaryFn.MAX, b.binary(SUB, i, number(b, 2)), number(b, low))
@@ -249,7 +249,7 @@ def held(low: int, high: int) -> Callable[[Builder, Value], Value]:
 
 
 def picked(rows: int = 10, classes: int = 24) -> KernelGraph:
-    """What a target names of each row's logarithms of probabilities."""
+    """The element that a target names of each row's log-probabilities."""
     x, targets = value(rows, classes, dtype=DType.F32), value(rows, dtype=DType.I8)
     b = Builder()
     most = b.reduce(ReduceFn.MAX, x, (1,))
@@ -271,7 +271,7 @@ def experts(tokens: int = 6) -> KernelGraph:
 
 
 def cumulative(n: int = 16) -> KernelGraph:
-    """Sums of all rows up to each, as a product."""
+    """Running sums of rows, as a product."""
     x, w = value(n, 16), value(16, WIDTH)
     b = Builder()
     rows, cols = grid(b, n, n)
@@ -280,7 +280,7 @@ def cumulative(n: int = 16) -> KernelGraph:
 
 
 def pages_of_pages(n: int = 6) -> KernelGraph:
-    """Rows of a pool by pages that a table names for each sequence."""
+    """Rows of a pool by pages, which a table names for each sequence."""
     pool, names, which = value(9, 4, 16), value(7, 3, dtype=DType.I64), value(n, dtype=DType.I64)
     b = Builder()
     rows = gather(b, pool, gather(b, names, which))
@@ -328,8 +328,8 @@ PROGRAMS: dict[str, Callable[[], KernelGraph]] = {
 
 @cache
 def index_candidates(name: str) -> tuple[KernelGraph, tuple[KernelGraph, ...]]:
-    """The reference, and what the search finds for it where it is one part: with running maxima,
-    and the first one without the steps that its mask empties too."""
+    """Return the reference and, if it is one part, the results of the search: with running maxima,
+    and the first one also without the steps that its mask empties."""
     reference = PROGRAMS[name]()
     if sum(isinstance(step, Part) for step in partition(reference)) != 1:
         return reference, ()

@@ -36,8 +36,8 @@ def embedded() -> KernelGraph:
 
 
 def paged() -> KernelGraph:
-    """Attention to keys that lie in pages, which a table of pages names: the last four tokens of
-    twelve see those before them, so that the order of pages matters."""
+    """Attention to keys in pages, which a table of pages names: the last four tokens of twelve
+    attend to earlier ones, so that the order of pages matters."""
     keys, values, q = value(SIZE, 4, WIDTH), value(SIZE, 4, WIDTH), value(HEADS, 4, WIDTH)
     pages = value(HEADS, 3, dtype=DType.I64)
     b = Builder()
@@ -51,7 +51,7 @@ def paged() -> KernelGraph:
 
 
 def heads(masked: Callable[[Builder, Value, Value], Value]) -> KernelGraph:
-    """Attention of as many heads as there are sequences, stored side by side."""
+    """Attention of as many heads as sequences, stored next to each other."""
     q, k, v = (value(HEADS, KEYS, HEADS, WIDTH) for _ in range(3))
     b = Builder()
     i = iota(b, (KEYS,), 0)
@@ -74,6 +74,6 @@ LOOKUPS: dict[str, Callable[[], KernelGraph]] = {
 
 @cache
 def lookup_candidates(name: str) -> tuple[KernelGraph, tuple[KernelGraph, ...]]:
-    """The reference, and what the search finds for it, with running maxima."""
+    """Return the reference, and the results of the search with running maxima."""
     reference = LOOKUPS[name]()
     return reference, searched(reference, stable=True)

@@ -31,7 +31,7 @@ def moment_pairs(
 
 
 Compute = Callable[..., Value]
-"""The result of values of a builder."""
+"""Return the result of a function of a builder's values."""
 
 
 def _centred(b: Builder, x: Value) -> Value:
@@ -57,7 +57,7 @@ def _squared_error(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _distances(b: Builder, x: Value, y: Value) -> Value:
-    """Of all pairs of rows."""
+    """Distances of all pairs of rows."""
     (m, k), (n, _) = x.shape, y.shape
     difference = b.binary(BinaryFn.SUB, b.reshape(x, (m, 1, k)), b.reshape(y, (1, n, k)))
     return b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, difference), (2,))

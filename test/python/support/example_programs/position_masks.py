@@ -14,7 +14,7 @@ def value(*shape: int, dtype: DType = DType.F16) -> Value:
 
 
 Mask = Callable[[Builder, Value, Value], Value]
-"""Of a builder, the positions of rows (a column) and of columns (a row)."""
+"""Return the positions of rows (a column) and of columns (a row) in a builder."""
 
 
 def number(b: Builder, n: int) -> Value:
@@ -61,7 +61,7 @@ def moved(by: int) -> Mask:
 
 
 def sinks(first: int, size: int) -> Mask:
-    """The first ones are always seen."""
+    """The first ones are always visible."""
 
     def mask(b: Builder, rows: Value, cols: Value) -> Value:
         near = b.binary(BinaryFn.LT, b.binary(BinaryFn.SUB, rows, cols), number(b, size))

@@ -1,4 +1,4 @@
-"""Attention under masks computed from positions, and the candidates that are found for it."""
+"""Attention with masks computed from positions, and the candidates that are found for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N, D = 16, 8
 
 
 def attention(mask: Mask, n: int = N, heads: int = 2) -> KernelGraph:
-    """Attention under a mask made of positions."""
+    """Attention with a mask made of positions."""
     q, k, v = (value(heads, n, D) for _ in range(3))
     b = Builder()
     i = iota(b, (n,), 0)
@@ -47,13 +47,13 @@ MASKS: dict[str, Mask] = {
 
 @cache
 def candidates(name: str) -> tuple[KernelGraph, ...]:
-    """What the search finds for attention under a mask."""
+    """Return the results of the search for attention with a mask."""
     return searched(attention(MASKS[name]))
 
 
 def searched(reference: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, ...]:
-    """What the search finds (with running maxima where ``stable``), its kernels with positions and
-    lookups of their own."""
+    """Return the results of the search (with running maxima if ``stable``), with kernels that
+    compute positions and lookups."""
     (part,) = (s.graph for s in partition(reference) if isinstance(s, Part))
     _, result = search_part(part, target_for("h200"), SearchLimits(budget=20))
     found: list[KernelGraph] = []
@@ -68,7 +68,7 @@ def searched(reference: KernelGraph, *, stable: bool = False) -> tuple[KernelGra
 
 
 def _lookups(graph: KernelGraph) -> tuple[Op, ...]:
-    """The lookups of a program, and what their indices are made of."""
+    """Return the lookups of a program, and the ops that compute their indices."""
     wanted: set[Value] = set()
     found: list[Op] = []
     for op in reversed(graph.ops):

@@ -1,5 +1,5 @@
-"""Random programs that move and reduce data in odd ways: slices, joins, reshapes, tiles that do not
-divide, masks, loops, one axis on two dimensions.
+"""Random programs that move and reduce data in unusual ways: slices, joins, reshapes, tiles that do
+not divide, masks, loops, one axis on two dimensions.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ UNARY = [
 
 
 class Generator:
-    """A random walk over ops, with shapes that often do not divide or broadcast in odd places."""
+    """A random walk over ops, with shapes that tiles often do not divide, or that broadcast in
+    unusual places."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -51,7 +52,8 @@ class Generator:
         return KernelGraph("random", inputs, tuple(self.builder.ops), tuple(outputs))
 
     def step(self, x: Value) -> Value:
-        """An op of ``x``; of two operands, the other one is a value of before or a new input."""
+        """Add an op on ``x``; if it has two operands, the other one is an earlier value or a new
+        input."""
         steps = {
             self._matmul: 4, self._gram: 1, self._unary: 3, self._binary: 4, self._scale: 2,
             self._norm: 3, self._softmax: 1, self._reduce: 1, self._move: 1, self._join: 1,
@@ -118,7 +120,7 @@ class Generator:
         return self.builder.slice(x, tuple(offsets), tuple(sizes))
 
     def _share(self, x: Value) -> Value:
-        """Heads of a group meet one matrix."""
+        """Multiply the heads of a group by one matrix."""
         if len(x.shape) < 3:
             return self.builder.reshape(x, (1, *x.shape))
         groups = x.shape[:-3]
@@ -127,7 +129,7 @@ class Generator:
         return self.builder.matmul(x, shared)
 
     def _move(self, x: Value) -> Value:
-        """Two dimensions become one, or all change places."""
+        """Merge two dimensions, or permute all of them."""
         rank = len(x.shape)
         if rank >= 3 and self.random.random() < 0.5:
             dim = self.random.randrange(rank - 1)

@@ -1,4 +1,4 @@
-"""Loops over keys under masks that compare positions with integers from the caller."""
+"""Loops over keys with masks that compare positions with integers from the caller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mirage.semantics.ugraph import (
 from example_programs.position_masks import value
 
 LengthMask = Callable[[Builder, Value, list[Value]], Value]
-"""Of a builder, the positions of keys (a row) and the integers of the block."""
+"""Return the positions of keys (a row) and the integers of the block in a builder."""
 
 
 def up_to(b: Builder, cols: Value, read: list[Value]) -> Value:
@@ -39,7 +39,7 @@ def below(b: Builder, cols: Value, read: list[Value]) -> Value:
 
 
 def after(b: Builder, cols: Value, read: list[Value]) -> Value:
-    """`arange(n) > start`: what lies before is padding."""
+    """`arange(n) > start`: earlier elements are padding."""
     return b.binary(BinaryFn.LT, read[0], cols)
 
 
@@ -51,7 +51,7 @@ def between(b: Builder, cols: Value, read: list[Value]) -> Value:
 @dataclass(frozen=True)
 class ReadLoop:
     """Sums of exponentials of scores (batch, keys) of which a mask keeps some, with a running
-    maximum; ``rows`` of the batch in a block, ``tile`` keys a step, ``split`` parts of keys."""
+    maximum; ``rows`` of the batch per block, ``tile`` keys per step, ``split`` parts of keys."""
 
     mask: LengthMask = up_to
     keys: int = 64
@@ -63,7 +63,7 @@ class ReadLoop:
     dtype: DType = DType.I64
 
     def graph(self) -> KernelGraph:
-        """Inputs are the scores, then the integers, one a row of the batch."""
+        """Inputs are the scores, then the integers, one for each row of the batch."""
         batch, keys, steps = self.batch, self.keys, -(-self.keys // self.tile)
         assert steps % self.split == 0
         x = value(batch, keys, dtype=DType.F32)
@@ -117,8 +117,8 @@ FAR = (1 << 63) - 1
 
 
 def integers(case: ReadLoop) -> Iterator[list[Array]]:
-    """For all inputs that are integers: none, one, odd, all, beyond, below zero, as far as they
-    go."""
+    """Values for all inputs that are integers: no keys, one, an odd number, all, beyond, below
+    zero, and the limits of the type."""
     far = FAR if case.dtype is DType.I64 else (1 << 31) - 1
     numbers = [0, 1, 17, case.keys - 1, case.keys, case.keys + 9, -1, -100, far, -far - 1]
     for shift in range(len(numbers)):
@@ -127,7 +127,8 @@ def integers(case: ReadLoop) -> Iterator[list[Array]]:
 
 
 def expected(case: ReadLoop, x: Array, read: list[Array]) -> Array:
-    """The sums of exponentials, from what the mask keeps; parts of keys together."""
+    """Return the sums of exponentials of the elements that the mask keeps, over all parts of
+    keys."""
     at = np.arange(case.keys)
     seen = {
         up_to: lambda: at <= read[0],

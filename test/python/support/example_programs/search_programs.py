@@ -1,4 +1,4 @@
-"""Programs that the tests of the search, of the rewrites and of the lowering share."""
+"""Programs shared by the tests of the search, the rewrites and the lowering."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def softmax(m: int, n: int) -> KernelGraph:
 
 
 def pairs_of_integers(n: int) -> KernelGraph:
-    """Exponentials where the square of one integer is at most another, of any size; twice these
-    integers."""
+    """Exponentials where the square of one integer is at most another one, of any size; and twice
+    these integers."""
     x, ids, b = tensor("x", n, n), tensor("ids", n, dtype=DType.I64), Builder()
     column = b.reshape(ids, (n, 1))
     seen = b.binary(BinaryFn.LE, b.binary(BinaryFn.MUL, column, column), ids)
@@ -141,7 +141,7 @@ def merged_heads_linear(s: int, heads: int, d: int, n: int) -> KernelGraph:
 
 
 def centred_sums(m: int, n: int) -> KernelGraph:
-    """A sum over rows of a function of what is left without the mean."""
+    """A sum over rows of a function of the elements minus their mean."""
     x, b = tensor("x", m, n), Builder()
     mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, (1,)), b.constant(1.0 / n))
     y = b.unary(UnaryFn.SILU, b.binary(BinaryFn.SUB, x, mean))
@@ -184,11 +184,11 @@ PROGRAMS = [
     merged_heads_linear(3, 4, 6, 24),
     centred_sums(3, 350),
 ]
-"""Every kind of program at sizes that often do not divide, small enough to be executed."""
+"""Every kind of program at sizes that tiles often do not divide, small enough to be executed."""
 
 LARGER = [lora(7, 64, 8, 48), softmax(64, 64)]
 
 
 def program_id(program: KernelGraph) -> str:
-    """What a test calls the program."""
+    """Return the name of a program in a test."""
     return f"{program.name}-{program.inputs[0].type}"

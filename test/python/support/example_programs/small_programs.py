@@ -9,7 +9,7 @@ from mirage.verify.compression.small_program import Cells, compress
 
 
 def small_index(cells, slot):
-    """For each real index of the slot the small one that stands for it."""
+    """Return for each real index of a slot the small one that stands for it."""
     index = np.zeros(1, dtype=np.int64)
     for d in cells.structure.digits_of(slot):
         cell = np.repeat(np.arange(len(cells.cells[d])), cells.cells[d])

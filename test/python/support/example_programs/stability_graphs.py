@@ -86,12 +86,12 @@ def joined_attention(
     tile: int = 4,
     dtype: DType = DType.F32,
 ) -> KernelGraph:
-    """Attention over parts of keys and values that nobody joins; the first part in a loop.
+    """Attention over parts of keys and values that are not joined; the first part in a loop.
 
     ``kind``: "one kernel"; "one loop" (all parts, of equal sizes, in the same loop); "normalised"
     (each part is divided by the whole denominator before it is added); "any order" (numerators and
     denominators are added in opposite orders); "partial results" (a kernel for each part, and one
-    that adds); "split" (the first part's kernel is split over the grid besides).
+    that adds); "split" (in addition, the first part's kernel is split over the grid).
     """
     inputs = attention_inputs(heads, rows, dim, parts, dtype)
     if kind in ("partial results", "split"):

@@ -1,4 +1,4 @@
-"""Loops over tiles of scores under masks computed from positions, which leave out steps."""
+"""Loops over tiles of scores with masks computed from positions, which leave out steps."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from example_programs.position_masks import (
 )
 
 TILE = (8, 4)
-"""Rows of a block, keys of a step."""
+"""Rows per block, keys per step."""
 
 
 def looped(mask: Mask, n: int = 24, split: int = 1) -> KernelGraph:
-    """Sums of exponentials of scores under a mask, in blocks and steps, with a running maximum.
-    With ``split`` the grid cuts the keys too, and stores maxima and sums of parts."""
+    """Sums of exponentials of scores with a mask, in blocks and steps, with a running maximum. With
+    ``split`` the grid cuts the keys too, and stores maxima and sums of parts."""
     rows, keys = TILE
     x, param = value(n, n, dtype=DType.F32), value(n, n, dtype=DType.F32)
     parts = -(-n // keys)
@@ -108,7 +108,7 @@ MORE_STEPPED: dict[str, tuple[Mask, int, int]] = {
     "wide window, a tail": (window(11), 30, 1),
     "window, moved": (window(6, 3), 28, 1),
 }
-"""Others: a mask, how many rows and keys, and in how many parts the keys are."""
+"""Other cases: a mask, the numbers of rows and keys, and the number of parts of the keys."""
 
 
 def loop_of(graph: KernelGraph) -> Loop:

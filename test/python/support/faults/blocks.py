@@ -97,7 +97,7 @@ def _loop_faults(op: Loop) -> Iterator[Fault]:
 
 
 def _clipped_load(scope: Scope, value: Value) -> Value:
-    """Load a tile that is one element too large and cut it to size, so that every part but the
+    """Load a tile that is one element too large and cut it to size, so that every part except the
     first starts too late."""
     op = scope.op
     assert isinstance(op, Load)

@@ -1,7 +1,7 @@
 """Faults of conditions and places: a condition that is left out or negated, exchanged operands of a
 comparison, a lost clamp, another base or another half of a table, another segment, a length that is
 off by one, inputs that are read one element later, parts that are joined in another order, and
-heads that are taken for batches.
+heads that are used as batches.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from faults.fault import Fault, NotApplicable, Scope, Site
 
 
 def moment_faults(site: Site) -> Iterator[Fault]:
-    """Yield the faults of an op, if the ops before compute something that it sums or multiplies."""
+    """Yield the faults of an op, if earlier ops compute the values that it sums or multiplies."""
     op = site.op
     if isinstance(op, LayerNorm):
         yield Fault("variance in one pass", "layer norm", op, lambda s: _one_pass_norm(s, op))

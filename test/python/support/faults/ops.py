@@ -106,7 +106,7 @@ def _matmul_faults(op: Matmul) -> Iterator[Fault]:
             lambda s: s.builder.matmul(s.operands[0], s.builder.transpose(s.operands[1], order)),
         )  # fmt: skip
     if a.shape == op.result.shape:
-        # The original's fault with QKNorm: a sum over all of one operand times a broadcast of
+        # The fault of the original with QKNorm: a sum over all of one operand times a broadcast of
         # the other.
         yield Fault("wrong axis", "row sum for a contraction", op, _row_sum_times)
 

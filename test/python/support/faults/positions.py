@@ -198,7 +198,7 @@ def _tiles(op: TileGather) -> Iterator[Fault]:
 
 
 def _heads(op: Transpose) -> Iterator[Fault]:
-    """Yield faults in which dimensions of the same size are taken for each other."""
+    """Yield faults in which dimensions of the same size are confused."""
     shape, order = op.result.shape, op.permutation
     for d in range(len(order)):
         for e in range(d + 1, len(order)):

@@ -64,8 +64,7 @@ _OF_PLACES = ("wrong axis", "off-by-one map", "mask off by one", "wrong steps")
 
 
 def misplaced(graph: KernelGraph, rng: random.Random) -> Iterator[Fault]:
-    """Yield faults of positions, and those faults of structure that take something from a wrong
-    place."""
+    """Yield faults of positions, and those faults of structure that read from a wrong place."""
     yield from position_faults(graph, rng)
     yield from index_faults(graph)
     yield from (f for f in faults_of(graph, rng) if f.kind in _OF_PLACES)

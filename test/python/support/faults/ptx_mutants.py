@@ -20,11 +20,11 @@ Kind = Literal["barrier", "wait", "fence", "parity", "count", "mask", "bound", "
 """The kind of instruction that is broken: a barrier; the wait for an asynchronous copy, product or
 mbarrier; a fence between proxies; the phase that a wait for an mbarrier waits for (parity); the
 number of arrivals or bytes that an mbarrier waits for, or of threads that a barrier waits for
-(count); what a lane out of bounds has or does instead (mask); the predicate that says which lanes
-are in bounds or take part (bound); the exclusive or of an address (swizzle)."""
+(count); the value or action of a lane out of bounds (mask); the predicate that says which lanes are
+in bounds or take part (bound); the exclusive or of an address (swizzle)."""
 
 _REGISTER = r"%[\w$]+"
-# What an instruction of each kind looks like, and what takes its place.
+# The pattern of an instruction of each kind, and its replacement.
 _RULES: dict[Kind, tuple[tuple[str, str], ...]] = {
     "barrier": (
         (r"(?:bar|barrier)(?:\.cta)?\.sync(?:\.aligned)?(?:\.all)?\s[^;]*;", ""),
@@ -44,7 +44,7 @@ _RULES: dict[Kind, tuple[tuple[str, str], ...]] = {
         (rf"selp\.[bu]32\s+({_REGISTER}),\s*(4|8|16),\s*0,[^;]*;", r"mov.b32 \1, \2;"),
         (rf"selp\.[bu]32\s+({_REGISTER}),\s*0,\s*(4|8|16),[^;]*;", r"mov.b32 \1, \2;"),
         (rf"(cp\.async\.c[ag][.:\w]*\s[^;]*,\s*(?:4|8|16)),\s*{_REGISTER};", r"\1;"),
-        # A value, or what a lane out of bounds has instead.
+        # A value, or its replacement in a lane out of bounds.
         (
             rf"selp\.[bf](16|32)\s+({_REGISTER}),\s*({_REGISTER}),\s*0[xfF][0-9A-Fa-f]+,[^;]*;",
             r"mov.b\1 \2, \3;",

@@ -231,8 +231,8 @@ def _scaled_inside(
 
 
 def _of_other_constants(site: Site, op: Softmax) -> Iterator[Fault]:
-    """A maximum left out beside a constant that is another number and compiles to the same: it must
-    not be overlooked for that."""
+    """A maximum that is left out next to a different constant that compiles to the same number:
+    this must not hide the fault."""
     for constant in site.made.values():
         if (other := _of_same_digits(constant)) is not None:
             yield Fault(
@@ -245,7 +245,7 @@ def _of_other_constants(site: Site, op: Softmax) -> Iterator[Fault]:
 
 
 def _of_same_digits(op: Op) -> Fraction | None:
-    """A number next to a constant that no type of a kernel tells apart."""
+    """Return a number next to a constant that no type of a kernel distinguishes from it."""
     if not isinstance(op, Constant) or op.result.dtype.is_integer:
         return None
     if not isinstance(op.value, Fraction) or op.value.denominator == 1:

@@ -7,8 +7,8 @@ for c in cases("bert*"):
     mirage.from_torch(layer.module, *layer.inputs, allow_fallback=c.fallback)
 
 Layers are the classes of PyTorch, Transformers and diffusers with random weights (nothing is
-downloaded), or written here after the model's description. Packages are imported where a case needs
-them.
+downloaded), or written here after the model's description. Packages are imported only if a case
+needs them.
 """
 
 from gallery.case import Case, Layer, MissingPackageError, Width

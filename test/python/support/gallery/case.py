@@ -17,7 +17,7 @@ WIDTHS: tuple[Width, ...] = ("small", "real")
 
 
 class MissingPackageError(ImportError):
-    """A package that a case takes its class from is not installed."""
+    """The package of a case's class is not installed."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ Builder = Callable[[Width], Layer]
 
 @dataclass(frozen=True)
 class Case:
-    """One layer. ``source`` is the class that it is, or what it was written after; ``fallback``
-    says that ops of it (convolutions) are meant to stay with PyTorch.
+    """One layer. ``source`` is its class, or the description that it follows; ``fallback`` says
+    that some of its ops (convolutions) are meant to stay with PyTorch.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Case:
     fallback: bool = False
 
     def build(self, width: Width) -> Layer:
-        """The layer, the same each time. Raises :class:`MissingPackageError`."""
+        """Build the layer, which is the same each time. Raises :class:`MissingPackageError`."""
         before = torch.get_rng_state()
         torch.manual_seed(zlib.crc32(f"{self.name} {width}".encode()))
         try:
@@ -71,7 +71,8 @@ class Called(nn.Module):
 
 
 def load(path: str) -> Any:
-    """The object at a dotted path, say ``transformers.models.bert.modeling_bert.BertLayer``."""
+    """Return the object at a dotted path, such as
+    ``transformers.models.bert.modeling_bert.BertLayer``."""
     module, _, name = path.rpartition(".")
     try:
         return getattr(importlib.import_module(module), name)
@@ -85,21 +86,21 @@ def load(path: str) -> Any:
 
 
 def normal(*shape: int, scale: float = 1.0) -> Tensor:
-    """Normal values."""
+    """Return normally distributed values."""
     return torch.randn(shape) * scale
 
 
 def causal_mask(tokens: int) -> Tensor:
-    """Additive, ``[1, 1, tokens, tokens]``; large negative numbers, as Transformers' eager masks
-    have.
+    """Return an additive mask ``[1, 1, tokens, tokens]`` with large negative numbers, like
+    Transformers' eager masks.
     """
     above = torch.full((tokens, tokens), -1e4).triu(1)
     return above[None, None]
 
 
 def padding_mask(batch: int, tokens: int, hidden: int) -> Tensor:
-    """Additive, ``[batch, 1, tokens, tokens]``: the last ``hidden`` keys of the last row are
-    padding.
+    """Return an additive mask ``[batch, 1, tokens, tokens]``: the last ``hidden`` keys of the last
+    row are padding.
     """
     mask = torch.zeros(batch, 1, tokens, tokens)
     mask[-1, :, :, tokens - hidden :] = -1e4
@@ -107,8 +108,8 @@ def padding_mask(batch: int, tokens: int, hidden: int) -> Tensor:
 
 
 def rotary(tokens: int, size: int, *, base: float = 10000.0, leading: int = 1) -> list[Tensor]:
-    """Cosines and sines ``[1, tokens, size]`` (without the leading dimension for 0), both halves
-    alike.
+    """Return cosines and sines ``[1, tokens, size]`` (without the leading dimension for 0), with
+    equal halves.
     """
     angles = _angles(tokens, size, base)
     both = torch.cat((angles, angles), dim=-1)
@@ -117,7 +118,7 @@ def rotary(tokens: int, size: int, *, base: float = 10000.0, leading: int = 1) -
 
 
 def rotary_interleaved(tokens: int, size: int, *, base: float = 10000.0) -> list[Tensor]:
-    """Cosines and sines ``[tokens, size]``, each twice in a row."""
+    """Return cosines and sines ``[tokens, size]``, each repeated twice."""
     angles = _angles(tokens, size, base).repeat_interleave(2, dim=-1)
     return [angles.cos(), angles.sin()]
 
@@ -128,8 +129,8 @@ def _angles(tokens: int, size: int, base: float) -> Tensor:
 
 
 def _randomize(module: nn.Module) -> None:
-    """Gains and biases that are not ones and zeros, as after training, and values for what the
-    constructor leaves open.
+    """Set gains and biases other than ones and zeros, as after training, and values that the
+    constructor leaves uninitialised.
     """
     with torch.no_grad():
         for parameter in module.parameters():

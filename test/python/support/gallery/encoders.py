@@ -13,7 +13,7 @@ _MODELS = "transformers.models."
 
 
 def _bert(layer: str, config: str, **extra: Any) -> Callable[[Width], Layer]:
-    """BERT and its like: post-norm, masks additive."""
+    """BERT and similar layers: post-norm, additive masks."""
 
     def build(width: Width) -> Layer:
         batch, tokens, size, heads, inner = (

@@ -9,7 +9,7 @@ from gallery.written import DenseExperts, MambaProjections, SharedExpertMoE
 
 
 def _routing(tokens: int, experts: int, chosen: int) -> torch.Tensor:
-    """Weights of the ``chosen`` best experts of each token, zeros for the others."""
+    """Return the weights of the ``chosen`` best experts of each token, and zeros for the others."""
     scores = torch.softmax(torch.randn(tokens, experts), dim=-1)
     best = scores.topk(chosen, dim=-1)
     weights = torch.zeros_like(scores).scatter(1, best.indices, best.values)

@@ -16,12 +16,12 @@ _CASES = {
 
 
 def case(name: str) -> Case:
-    """The case of that name. Raises KeyError."""
+    """Return the case with a name. Raises KeyError."""
     return _CASES[name]
 
 
 def cases(*patterns: str) -> Iterator[Case]:
-    """The cases whose name fits one of the patterns (all without any), in order."""
+    """Return the cases whose names match one of the patterns (all, without patterns), in order."""
     for name, found in _CASES.items():
         if not patterns or any(fnmatchcase(name, p) for p in patterns):
             yield found

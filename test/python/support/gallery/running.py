@@ -43,11 +43,11 @@ _ROUNDING = {
     torch.float32: 2.0**-22,
     torch.float64: 2.0**-50,
 }
-"""What rounding the output alone may cost, relative to its largest element."""
+"""The largest error of rounding the output alone, relative to its largest element."""
 
 
 class Executable(Protocol):
-    """What is executed of an optimized program."""
+    """The executable part of an optimized program."""
 
     @property
     def program(self) -> Program: ...
@@ -60,7 +60,7 @@ class Executable(Protocol):
 @dataclass(frozen=True)
 class Error:
     """``l2``: norm of the difference over the norm of the exact result; ``max``: largest difference
-    over the largest value. The worst of several outputs; infinite for what is no number.
+    over the largest value. The worst of several outputs; infinite for NaN.
     """
 
     l2: float
@@ -68,7 +68,7 @@ class Error:
 
     @staticmethod
     def of(got: Sequence[Tensor], exact: Sequence[Tensor]) -> Error:
-        """Errors of all outputs."""
+        """Return the errors of all outputs."""
         if not all(torch.isfinite(x).all() for x in got):
             return Error(float("inf"), float("inf"))
         pairs = [(x.double() - y, y) for x, y in zip(got, exact, strict=True)]
@@ -80,7 +80,7 @@ class Error:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Errors of the optimized program and of PyTorch on the CPU against float64."""
+    """Return the errors of the optimized program and of PyTorch on the CPU against float64."""
 
     ours: Error
     torch: Error
@@ -88,8 +88,8 @@ class Comparison:
 
     @property
     def right(self) -> bool:
-        """Whether the error is at most twice PyTorch's, or what rounding the output costs (the
-        largest one, which fluctuates more, four times).
+        """Return whether the error is at most twice PyTorch's, or that of rounding the output (for
+        the largest error, which fluctuates more, four times).
         """
         return self.ours.l2 <= _FACTOR * max(self.torch.l2, self.rounding / 2) and (
             self.ours.max <= 2.0 * _FACTOR * max(self.torch.max, self.rounding)
@@ -97,8 +97,8 @@ class Comparison:
 
 
 class WideConvolutions(TorchDispatchMode):
-    """Convolutions of half types are computed in f32 and rounded once, as GPUs do: PyTorch's own
-    take minutes on a CPU."""
+    """Compute convolutions of half types in f32 and round once, like GPUs: PyTorch's own take
+    minutes on a CPU."""
 
     def __torch_dispatch__(
         self,
@@ -127,14 +127,15 @@ def compare(optimized: Executable, layer: Layer, run: Runner) -> Comparison:
 
 
 def call(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What a module returns, as a tuple."""
+    """Return the results of a module as a tuple."""
     with torch.no_grad():
         results = module(*inputs)
     return (results,) if isinstance(results, Tensor) else tuple(results)
 
 
 def run_on_cpu(optimized: Executable, inputs: Sequence[Tensor], run: Runner) -> tuple[Tensor, ...]:
-    """The program's outputs: compiled parts by ``run``, calls that stay with PyTorch by PyTorch."""
+    """Return the program's outputs: ``run`` executes compiled parts, and PyTorch the calls that
+    stay with it."""
     program, graph = optimized.program, optimized.graph
     weights = {p.index: p.data for p in program.parameters}
     passed = iter(inputs)
@@ -155,12 +156,12 @@ def run_on_cpu(optimized: Executable, inputs: Sequence[Tensor], run: Runner) -> 
 
 
 def emulated(step: Step, inputs: list[Array]) -> Sequence[Array]:
-    """A compiled part in the emulator, all checks on."""
+    """Run a compiled part in the emulator, with all checks."""
     assert step.compiled is not None
     return run_artifact(step.compiled.artifact, inputs, stats=False).outputs
 
 
 def interpreted(step: Step, inputs: list[Array]) -> Sequence[Array]:
-    """The µGraph of a part in the interpreter."""
+    """Run the µGraph of a part in the interpreter."""
     assert step.graph is not None
     return evaluate_floats(step.graph, inputs, TypedFloat())

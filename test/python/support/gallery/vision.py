@@ -14,7 +14,7 @@ _MODELS = "transformers.models."
 
 
 def _vit(layer: str, config: str, tokens: int = 197, **extra: Any) -> Callable[[Width], Layer]:
-    """ViT and its like: pre-norm, a class token, so that the number of tokens is odd."""
+    """ViT and similar layers: pre-norm, with a class token, so that the number of tokens is odd."""
 
     def build(width: Width) -> Layer:
         batch, length, size, heads = (2, 17, 64, 4) if width == "small" else (8, tokens, 768, 12)
@@ -33,7 +33,7 @@ def _vit(layer: str, config: str, tokens: int = 197, **extra: Any) -> Callable[[
 
 
 def _beit(width: Width) -> Layer:
-    """Relative positions come in as a bias of the scores, as a mask does."""
+    """Relative positions are given as a bias of the scores, like a mask."""
     batch, tokens, size, heads = (2, 17, 64, 4) if width == "small" else (8, 197, 768, 12)
     settings = load(_MODELS + "beit.configuration_beit.BeitConfig")(
         hidden_size=size, num_attention_heads=heads, intermediate_size=4 * size

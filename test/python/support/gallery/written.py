@@ -1,4 +1,4 @@
-"""Layers that are written here after their model's description, as one would write them."""
+"""Layers that are written here from their model's description, as one would write them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from torch import Tensor, nn
 
 
 def rotate_half(x: Tensor) -> Tensor:
-    """Second half, negated, before the first."""
+    """Put the negated second half before the first."""
     a, b = x.chunk(2, dim=-1)
     return torch.cat((-b, a), dim=-1)
 
 
 def rotate_pairs(x: Tensor) -> Tensor:
-    """Neighbours exchanged, the odd ones negated."""
+    """Exchange neighbouring elements, with the odd ones negated."""
     return torch.stack((-x[..., 1::2], x[..., ::2]), dim=-1).flatten(-2)
 
 
 class PlainEncoderLayer(nn.Module):
-    """Pre-norm encoder layer with LayerNorm, written with the plainest means."""
+    """Pre-norm encoder layer with LayerNorm, written in the simplest way."""
 
     def __init__(self, size: int, heads: int, inner: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class PlainEncoderLayer(nn.Module):
 
 
 class GPTJBlock(nn.Module):
-    """GPT-J: attention and MLP side by side after one norm, rotary embeddings of pairs on a part of
+    """GPT-J: attention and MLP in parallel after one norm, rotary embeddings of pairs on a part of
     each head, scores in float32.
     """
 
@@ -89,7 +89,7 @@ class RMSNorm(nn.Module):
 
 
 class InternLM2Layer(nn.Module):
-    """InternLM 2: queries, keys and values of a group stand together in one projection."""
+    """InternLM 2: queries, keys and values of a group are adjacent in one projection."""
 
     def __init__(self, size: int, heads: int, groups: int, inner: int) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class MixerBlock(nn.Module):
 
 
 class ConvNeXtTail(nn.Module):
-    """What follows the convolution in a ConvNeXt block: norm, pointwise MLP, scale, residual."""
+    """The part of a ConvNeXt block after the convolution: norm, pointwise MLP, scale, residual."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -181,7 +181,8 @@ class DiTBlock(nn.Module):
 
 
 class DenseExperts(nn.Module):
-    """Experts (SwiGLU) that all see all tokens; their results are added with given weights."""
+    """Experts (SwiGLU), all of which process all tokens; their results are added with given
+    weights."""
 
     def __init__(self, experts: int, size: int, inner: int) -> None:
         super().__init__()
@@ -195,7 +196,7 @@ class DenseExperts(nn.Module):
 
 
 class SharedExpertMoE(nn.Module):
-    """Dense experts beside one that is gated by a sigmoid, as in Qwen2-MoE."""
+    """Dense experts and one that is gated by a sigmoid, as in Qwen2-MoE."""
 
     def __init__(self, experts: int, size: int, inner: int, shared: int) -> None:
         super().__init__()
@@ -210,8 +211,8 @@ class SharedExpertMoE(nn.Module):
 
 
 class MambaProjections(nn.Module):
-    """Mamba without its convolution and scan: the projections before, which give the scan's
-    inputs, and the gate and the projection after.
+    """Mamba without its convolution and scan: the projections that give the scan's inputs, and the
+    gate and projection after it.
     """
 
     def __init__(self, size: int, inner: int, state: int, rank: int) -> None:

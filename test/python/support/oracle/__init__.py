@@ -1,2 +1,2 @@
-"""An evaluator of µGraphs that shares nothing with the project's own, and its verdicts on
+"""An evaluator of µGraphs that shares no code with the project's own, and its verdicts on
 candidates."""

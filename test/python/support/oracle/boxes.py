@@ -55,7 +55,7 @@ class Parts:
             return self.every[box]
         for place, known in enumerate(self.recent):
             if inside(box, known):
-                self.recent.insert(0, self.recent.pop(place))  # the next one is beside it mostly
+                self.recent.insert(0, self.recent.pop(place))  # the next one is usually next to it
                 return cut(self.every[known], box, known)
         return None
 

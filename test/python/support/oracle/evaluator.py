@@ -3,8 +3,8 @@
 It reads only the data of a graph (ops, maps, axes). The meaning of each op is defined here
 independently, in PyTorch, and a launch is run literally, one block and one step of a loop after the
 other. A part of a value (a :data:`Box`) is computed on demand, so a few elements of a large program
-cost only what they need. Several inputs are run side by side: the first dimension of all tensors
-here is that of *runs*, and has length 1 if it is the same in all runs.
+cost only what they need. Several inputs are run at once: the first dimension of all tensors here is
+that of *runs*, and has length 1 if it is the same in all runs.
 
 *Exact* arithmetic is float64 throughout. *Typed* arithmetic rounds the result of each op to the
 type in which a kernel stores or holds it, and computes it in f32 (or in f64 if that is the type).
@@ -73,7 +73,7 @@ dimension of runs first."""
 _CALL = 2000.0
 """The cost of starting an op, in elements."""
 _DRAWN = 3.0
-"""The cost of an element of an input."""
+"""The cost of one element of an input."""
 _PRODUCT = 0.1
 """The cost of one multiplication in a matrix product."""
 
@@ -107,7 +107,7 @@ def outputs(
 
 
 class Oracle:
-    """Several ``runs`` of a program on ``inputs``, side by side. ``most`` is the number of elements
+    """Several simultaneous ``runs`` of a program on ``inputs``. ``most`` is the number of elements
     that each run may compute."""
 
     def __init__(
@@ -236,7 +236,7 @@ class Oracle:
         xs = levelled([self._computed_in(x, dtype) for x in xs])
         if isinstance(op, Constant):
             y = torch.tensor([number(op.value)], dtype=torch.float64)
-            if self.typed and dtype.is_half:  # scalars are of the type that is computed in
+            if self.typed and dtype.is_half:  # scalars have the type of the computation
                 return y.to(torch.float32)
         elif isinstance(op, Unary):
             y = UNARY[op.fn.value](xs[0])
@@ -264,7 +264,7 @@ class Oracle:
     # ---- launches
 
     def _launched(self, launch: Launch, which: int, box: Box) -> Tensor:
-        """Return a part of a launch's result, put together from the tiles of its blocks."""
+        """Return a part of a launch's result, assembled from the tiles of its blocks."""
         output, result = launch.body.outputs[which], launch.results[which]
         extents = {a.name: a.extent for a in launch.grid}
         y = torch.full((self.runs, *sizes(box)), torch.nan, dtype=torch.float64)
@@ -310,7 +310,8 @@ class _Block:
     def __init__(self, oracle: Oracle, launch: Launch, position: tuple[int, ...]) -> None:
         self.oracle = oracle
         names = tuple(a.name for a in launch.grid)
-        self.place = dict(zip(names, position, strict=True))  # along axes, loops' as they go
+        # along axes; those of loops change with their steps
+        self.place = dict(zip(names, position, strict=True))
         self.extents = {a.name: a.extent for a in launch.grid} | dict(_loops(launch.body.ops))
         self.outside = dict(zip(launch.body.params, launch.operands, strict=True))
         self.values: dict[Value, Tensor] = {}
@@ -361,7 +362,7 @@ class _Block:
             part = part * self.extents[axis] + self.place[axis]
         return part
 
-    # ---- what is read
+    # ---- loads
 
     def _box(self, tile_map: TileMap, tile: Sequence[int]) -> Box:
         """Return the box that a tile covers here, which may extend beyond the end of the tensor."""
@@ -395,7 +396,7 @@ class _Block:
     def _tile(
         self, box: Box, shape: Sequence[int], op: Op, read: Callable[[Box], Tensor]
     ) -> Tensor:
-        """Return the elements that ``read`` gives there; zeros beyond the end."""
+        """Return the elements that ``read`` gives there, with zeros beyond the end."""
         there = tuple((min(a, n), min(b, n)) for (a, b), n in zip(box, shape, strict=True))
         if there == box:
             return self.oracle.round(read(box), op.result.dtype)

@@ -1,4 +1,4 @@
-"""Inputs for the oracle, as models have them. Each element is a function of its index, so any part
+"""Inputs for the oracle, like those of models. Each element is a function of its index, so any part
 of a tensor of any size can be made separately, and always has the same contents.
 """
 
@@ -182,7 +182,7 @@ MASKS: dict[str, Draw] = {
 """Other tensors that are added to scores."""
 
 
-# ---- what inputs are for
+# ---- the roles of inputs
 
 
 @dataclass(frozen=True)
@@ -276,8 +276,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Together:
-    """Situations whose runs are side by side. Their inputs are ``kept`` if they are tried
-    repeatedly."""
+    """Situations that are run at once. Their inputs are ``kept`` if they are tried repeatedly."""
 
     every: tuple[Situation, ...]
     kept: Kept | None = None
@@ -335,7 +334,7 @@ class Situations:
         return self._situation(name, draws, True)
 
     def own_scales(self, number: int) -> Situation:
-        """Return inputs that each have a scale of their own."""
+        """Return inputs, each with a separate scale."""
         name = f"own scales {number}"
         rng = np.random.default_rng((self.seed, crc32(name.encode())))
         powers = {i: int(rng.integers(-12, 5)) for i in self.floats}
@@ -399,7 +398,7 @@ class Situations:
             top = 2 if v.dtype.value == "i1" else role.rows
             return self._kept.of(_whole_numbers(v, seed, top))
         draw = draw or Normal(role.scale)
-        if isinstance(draw, Normal):  # the draw is kept, not what is made of it
+        if isinstance(draw, Normal):  # the draw is kept, not the values made from it
             return _scaled(v, self._normal(i, draw.number % _DRAWS), draw.std)
         return self._kept.of(_drawn(v, draw, seed))
 

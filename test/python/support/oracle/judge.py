@@ -29,10 +29,10 @@ ORDINARY, SPECIAL = 1e-9, 1e-4
 one where digits cancel (rows with a mean far from 0, constant rows); how many digits cancel is
 measured."""
 FAR = 4.0
-"""The multiple of the promise beyond which errors are too large without any doubt."""
+"""The multiple of the promise beyond which errors are certainly too large."""
 
 _NEGLIGIBLE = {"f16": 2.0**-11, "bf16": 2.0**-8, "f32": 2.0**-18, "f64": 2.0**-53}
-"""Relative errors that are always right: in 16 bits a half rounding of the result."""
+"""Relative errors that are always accepted: in 16 bits, half a rounding of the result."""
 _SMALLEST = {"f16": 2.0**-25, "bf16": 2.0**-134, "f32": 2.0**-150}
 _LARGEST = {"f16": 65504.0, "bf16": 3.3e38, "f32": 3.3e38, "f64": 1e300}
 _NEIGHBOURS = 8
@@ -46,7 +46,7 @@ _HELD = 1e7  # elements of what was computed of the reference
 _MORE = 8.0  # times the work that the reference may take: tiles are computed whole
 _FEW = 8  # elements of a row: shorter ones are joined
 _TOGETHER = 5
-"""The number of situations that are run side by side."""
+"""The number of situations that are run at once."""
 _IN_TURNS = 4
 """The number of groups of special situations, which candidates get in turn; each group has another
 seed."""
@@ -58,8 +58,8 @@ _RANDOM = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a candidate: it is ``different``, ``undefined`` where the reference is
-    defined, or ``rough``. ``excess`` is the ratio of a rough candidate's error to the promise."""
+    """The fault of a candidate: it is ``different``, ``undefined`` where the reference is defined,
+    or ``rough``. ``excess`` is the ratio of a rough candidate's error to the promise."""
 
     kind: str
     situation: str
@@ -89,10 +89,10 @@ class Judge:
         self.rng = random.Random(seed)
         self.situations = s = Situations(reference, seed)
         self._runs: dict[tuple[object, bool], Oracle] = {}
-        self._kept = 200  # runs; of large programs fewer
-        # What was compared before: small, and asked for again with each candidate.
+        self._kept = 200  # runs; fewer for large programs
+        # Earlier comparisons: small, and needed again for each candidate.
         self._parts: dict[tuple[object, bool, int, Box], Tensor | TooMuchWork] = {}
-        # Most that is wrong shows at once; what comes after is looked at together.
+        # Most faults are visible at once; later situations are examined together.
         kept = Kept(_HELD)
         self._normal = Together((s.ordinary(0),), kept)
         self._first = (self._normal, Together((s.ordinary(1, 1 / 16), s.own_scales(0)), kept))
@@ -111,7 +111,7 @@ class Judge:
             for box in (self._crossed(i), *(self._random(i) for _ in range(_RANDOM)))
         ]
 
-    # ---- what is asked
+    # ---- the questions
 
     def quick(self, candidate: KernelGraph) -> Finding | None:
         """Return a difference on normal inputs, at a few scales."""
@@ -125,10 +125,10 @@ class Judge:
         patience: float = 1.0,
     ) -> Finding | None:
         """Return a difference at more scales, at other places and in ``special`` of the situations
-        that models have; also around the element ``at`` (of an output). ``patience``: how many
-        times the usual work a part may take."""
+        of models; also around the element ``at`` (of an output). ``patience``: how many times the
+        usual work a part may take."""
         boxes = [*self.boxes, *self._others()]
-        # The verifier counts what calls and lookups get among the outputs.
+        # The verifier counts the operands of calls and lookups among the outputs.
         if at is not None and at[0] < len(self.reference.outputs):
             boxes.insert(0, (at[0], self._around(at[0], at[1])))
         groups = chain(self._more, self._some(special))
@@ -221,7 +221,7 @@ class Judge:
 
     def _crossed(self, output: int) -> Box:
         """Return the first indices of every other dimension and the last ones of those in between,
-        so that two dimensions do not look alike if they are exchanged."""
+        so that exchanged dimensions can be distinguished."""
         shape = self.reference.outputs[output].shape
         return self._around(output, [0 if d % 2 else n - 1 for d, n in enumerate(shape)])
 
@@ -239,7 +239,7 @@ class Judge:
         if key not in self._parts:
             if len(self._parts) >= _PARTS:
                 self._parts.clear()
-            for _ in range(attempts):  # one goes on with what was computed before
+            for _ in range(attempts):  # continue with the values that are already computed
                 try:
                     self._parts[key] = self._computed(group, typed, output, box)
                     break
@@ -279,7 +279,8 @@ class Judge:
                 break
             run = self._run(candidate, group, False)
             for output, box in boxes or self.boxes:
-                run.left = patience * _MORE * self.work  # for each part, as the reference has it
+                # for each part, with the reference's values
+                run.left = patience * _MORE * self.work
                 try:
                     expected = self._reference(group, False, output, box)
                     actual = _all_runs(run.part(candidate.outputs[output], box), len(group.every))
@@ -345,8 +346,8 @@ class Judge:
         return max(tolerance * (SPECIAL / ORDINARY), ORDINARY * size)
 
     def _noise(self, candidate: KernelGraph, situation: Situation, output: int, box: Box) -> float:
-        """Return the change of either program's results if the inputs change far behind their last
-        digits: as much as all roundings together may change a result, if not much more."""
+        """Return the change of either program's results if the inputs change far below their last
+        digits: at least about as much as all roundings together may change a result."""
         near = Together((beside(situation, self.reference, 0, _BEHIND),))
         as_it_is = Together((situation,))
         most = 0.0
@@ -374,7 +375,7 @@ class Judge:
                     continue
                 at = int(rows.argmax())
                 excess = float(rows[at])
-                if isfinite(excess) and excess > FAR:  # luck of one rounding, or not?
+                if isfinite(excess) and excess > FAR:  # is it the chance of one rounding?
                     near = (beside(situation, self.reference, n) for n in range(1, _NEIGHBOURS))
                     every = self._excess(candidate, Together(tuple(near)), output, box)
                     excess = median((excess, *(0.0 if x is None else float(x[at]) for x in every)))
@@ -454,7 +455,8 @@ def excess_of(exact: Tensor, reference: Tensor, candidate: Tensor, dtype: DType)
     effective = (weights**2).sum(1) ** 2 / (weights**4).sum(1).clamp(min=1e-300)
     slack = 1.0 + 3.0 / effective.clamp(min=1.0).sqrt()
     promised = 2.0 * slack * torch.maximum(rms(r - size), rms(floor) / 2.0)
-    # A single rounding may be off by chance where few rule the row: what all rows have counts too.
+    # A single rounding may be large by chance if few elements dominate the row: the errors of all
+    # rows count too.
     together = 2.0 * slack * float((torch.where(known, r - size, zero) ** 2).mean().sqrt())
     promised = torch.where(effective < 9.0, torch.maximum(promised, together), promised)
     found = rms(c - size) / promised.clamp(min=1e-300)

@@ -1,4 +1,4 @@
-"""PyTorch, as the oracle calls it; if it is not installed, the same functions in NumPy."""
+"""PyTorch's functions for the oracle; if PyTorch is not installed, the same functions in NumPy."""
 
 from __future__ import annotations
 

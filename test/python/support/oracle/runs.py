@@ -1,4 +1,4 @@
-"""Tensors whose first dimension is that of runs side by side; it has length 1 if all runs are the
+"""Tensors whose first dimension is that of simultaneous runs; it has length 1 if all runs are the
 same.
 """
 

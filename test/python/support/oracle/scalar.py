@@ -1,4 +1,4 @@
-"""Functions of scalars and element types as PyTorch has them, for the oracle."""
+"""PyTorch's functions of scalars and element types, for the oracle."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def _nearest_half(x: np.ndarray) -> np.ndarray:
 
 def _nearest(digits: int, least: int, most: float) -> Callable[[Tensor], Tensor]:
     """Round to the nearest number of a type that has only a few, by comparing with all of them. Of
-    two neighbours, one is even; numbers beyond ``most`` become what comes after it."""
+    two neighbours, one is even; numbers beyond ``most`` become infinity or NaN, depending on the
+    type."""
     small = [m * 2.0 ** (least - digits) for m in range(2**digits)]
     normal = [
         m * 2.0 ** (e - digits)

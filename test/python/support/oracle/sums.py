@@ -34,7 +34,7 @@ _KEEPS = (Cast, Reshape, Slice, Transpose, Unary)
 
 
 def sums_of(graph: KernelGraph) -> frozenset[Value]:
-    """Return the sums, and the functions of sums alone."""
+    """Return the sums, and the functions that depend only on sums."""
     found: set[Value] = set()
     for op in graph.ops:
         some = any(v in found for v in op.operands)
@@ -62,7 +62,7 @@ class SummedAnew(Oracle):
         return super().elementary(op, xs)
 
     def _used(self, x: torch.Tensor, shape: tuple[int, ...]) -> torch.Tensor:
-        """Return a sum as it is read by an op whose result has that shape, with that many runs."""
+        """Return a sum as an op reads it whose result has a given shape and number of runs."""
         if tuple(x.shape)[1:] == shape[1:]:
             return x
         return x * torch.from_numpy(1.0 + _OFF * self._random.uniform(-1.0, 1.0, shape))

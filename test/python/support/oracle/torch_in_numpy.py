@@ -1,7 +1,7 @@
 """The few functions of PyTorch that the oracle calls, in NumPy, for machines without PyTorch.
 
 Names and meanings are PyTorch's; ``test_torch_in_numpy.py`` compares them. This module is written
-only for the oracle, and it shares nothing with the verifier either.
+only for the oracle, and shares no code with the verifier, either.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ int64, bool_ = np.dtype(np.int64), np.dtype(np.bool_)
 nan, inf = math.nan, math.inf
 Dims = int | Sequence[int] | None
 
-np.seterr(all="ignore")  # PyTorch says nothing of what is not a number, or too large
+np.seterr(all="ignore")  # PyTorch does not warn about NaN or overflow
 
 
 class Tensor(np.ndarray):
@@ -109,7 +109,7 @@ def _in_numpy(function: Callable[..., Any]) -> Callable[..., Tensor]:
 
 
 def set_num_threads(count: int) -> None:
-    """Do nothing: there is one thread, and matrix products ask the environment."""
+    """Do nothing: there is one thread, and matrix products follow the environment."""
 
 
 def from_numpy(x: np.ndarray) -> Tensor:
@@ -140,7 +140,7 @@ def full_like(x: Tensor, value: float) -> Tensor:
     return _tensor(np.full(x.shape, value, x.dtype))
 
 
-# ---- of several
+# ---- of several tensors
 
 
 def cat(xs: Sequence[Tensor], dim: int) -> Tensor:
@@ -164,7 +164,7 @@ def div(a: Tensor, b: Tensor, rounding_mode: str | None = None) -> Tensor:
     return _tensor(np.floor_divide(a.numpy(), b.numpy()))
 
 
-# ---- of one
+# ---- of one tensor
 
 neg, abs, exp, log = (_in_numpy(f) for f in (np.negative, np.abs, np.exp, np.log))
 log1p = _in_numpy(np.log1p)

@@ -13,7 +13,7 @@ from mirage.runtime.launching.executable import Executable, ready_threads
 from mirage.runtime.serialization.manifest import Manifest
 
 HOST = 1
-"""What DLPack calls the device type."""
+"""DLPack's number of the device type."""
 
 
 class Dim(ctypes.Structure):
@@ -49,13 +49,13 @@ GRAPH_FUNCTIONS = (
     (_Handle, _Out), (_Out, _Handle, ctypes.c_ulonglong), (_Handle, _Handle), (_Handle,),
     (_Handle,),
 )  # fmt: skip
-"""What they take, in the order of the launcher's table."""
+"""Their parameters, in the order of the launcher's table."""
 
 
 class Graphs:
-    """The driver's graphs of launches: a handle is a place in ``made``, ``aside`` the only stream
-    that can be recorded. ``calls`` are the names of functions, ``refused`` one that fails, and
-    ``capturing`` streams that somebody else records."""
+    """The driver's graphs of launches: a handle is an index into ``made``, and ``aside`` the only
+    stream that can be recorded. ``calls`` are the names of functions, ``refused`` one that fails,
+    and ``capturing`` the streams that others record."""
 
     NAMES = ("isCapturing", "exchangeMode", "createStream", "destroyStream", "begin", "end",
              "instantiate", "start", "destroyGraph", "destroyExec")  # fmt: skip
@@ -136,8 +136,8 @@ class Room:
 
 
 class Driver:
-    """Notes launches: function, geometry, stream, attributes, and what parameters point to. Tensor
-    maps hold their address and extents; all encodings are noted."""
+    """Records launches: function, geometry, stream, attributes, and the values of parameters.
+    Tensor maps hold their address and extents; all encodings are recorded."""
 
     def __init__(
         self, manifest: Manifest, code: int = 0, encode_code: int = 0, graphs: Graphs | None = None
@@ -180,7 +180,7 @@ class Driver:
 
 
 def addresses(values: Sequence[bytes]) -> list[int]:
-    """Parameters as numbers."""
+    """Return parameters as numbers."""
     return [int.from_bytes(v[:8], "little") for v in values]
 
 

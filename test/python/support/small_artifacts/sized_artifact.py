@@ -50,7 +50,7 @@ PTX = (
 
 
 def sized_artifact(most: int) -> Artifact:
-    """For sizes up to ``most``; the first kernel is started with the blocks that it needs."""
+    """For sizes up to ``most``; the first kernel is started with only the blocks that it needs."""
     ptx = PTX.encode()
     small = KernelLaunch(
         0, "copy", (2 * most, 1, 1), (4, 1, 1), 0,

@@ -1,6 +1,6 @@
 """Classes of sizes without a search: the parts of the program at the largest size, computed in the
-reference semantics. Rows that a call does not have are NaN there, and are cut off, so a row that
-depends on another one is noticed, just as if kernels read memory that does not belong to them.
+reference semantics. Rows that a call does not have are NaN there, and are cut off, so that a row
+that depends on another one is noticed, as if kernels read other memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def pieces_of(source: SizedSource) -> tuple[SizedPlan, list[KernelGraph]]:
 def padded(
     part: KernelGraph, rows: Sequence[int], given: Sequence[torch.Tensor], size: int, most: int
 ) -> list[torch.Tensor]:
-    """The results of a part at a size below that which it is stated at."""
+    """Return the results of a part at a size below its own."""
     whole: list[torch.Tensor] = []
     for i, (x, v) in enumerate(zip(given, part.inputs, strict=True)):
         if i in rows:

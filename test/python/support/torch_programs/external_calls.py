@@ -11,5 +11,5 @@ from mirage.semantics.ugraph import External, Value
 
 
 def call_external(op: External, values: Mapping[Value, Any]) -> tuple[Any, ...]:
-    """Calls the torch op that ``op`` stands for."""
+    """Call the torch op that ``op`` stands for."""
     return TorchCall(call_of(op))([values[v] for v in op.operands])

@@ -16,8 +16,8 @@ def grown(
     width: int,
     masks: Callable[[int], tuple[Tensor | None, ...]] = lambda length: (),
 ) -> list[Tensor]:
-    """Return what ``model(x, keys, values, *mask)`` gives of two tokens of ``width`` in each step,
-    and the last keys and values; ``masks`` are those for a length."""
+    """Return the results of ``model(x, keys, values, *mask)`` for two tokens of ``width`` in each
+    step, and the last keys and values; ``masks`` are those for a length."""
     generator = torch.Generator().manual_seed(1)
     keys, values = caches
     start = keys.shape[-2]

@@ -22,7 +22,7 @@ def rand(*shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
 
 
 def outputs(program: Program, inputs: tuple[Tensor, ...], typed: bool) -> list[Any]:
-    """Pairs of what the imported program gives and what PyTorch does."""
+    """Yield pairs of results of the imported program and of PyTorch."""
     imported = mi.from_torch(program, *inputs)
     check_graph(imported.graph)
     expected: Any = program(*inputs)

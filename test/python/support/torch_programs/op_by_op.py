@@ -1,6 +1,6 @@
-"""An imported program whose parts are computed in the reference semantics, to test the code around
-a compiled program, and that the imported program computes the same as PyTorch. It is divided into
-parts and calls in the same way as a compiled one.
+"""An imported program whose parts are computed in the reference semantics. It serves to test the
+code around a compiled program, and that the imported program computes the same as PyTorch. It is
+divided into parts and calls in the same way as a compiled one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def op_by_op(program: Program, options: Mapping[str, Any]) -> Any:
 
 
 def interpreted(part: KernelGraph, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """The outputs of a part, in its reference semantics."""
+    """Return the outputs of a part, in its reference semantics."""
     arrays = [x.detach().double().numpy() for x in tensors]
     found: list[torch.Tensor] = []
     for v, y in zip(part.outputs, evaluate_floats(part, arrays, TypedFloat()), strict=True):

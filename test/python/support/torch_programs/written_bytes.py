@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class WrittenBytes(TorchDispatchMode):
-    """Counts while it is on: ``by_op`` has the bytes that each op has written, ``wrote`` those of
-    all. What an op does in place counts as what it stores, views as nothing."""
+    """Counts while it is active: ``by_op`` has the bytes that each op has written, ``wrote`` those
+    of all. Ops in place count the bytes that they store, and views count nothing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def size(x: torch.Tensor) -> int:
 
 
 def uncounted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, of which nothing is counted."""
+    """Return the function, whose calls are not counted."""
 
     def call(*args: Any) -> Any:
         with torch.utils._python_dispatch._disable_current_modes():

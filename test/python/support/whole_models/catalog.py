@@ -12,7 +12,7 @@ VOCABULARY = 96
 LENGTH = 12
 """Tokens of a prompt."""
 LONGEST = 96
-"""The most tokens of a prompt and what is generated after it."""
+"""The largest number of tokens of a prompt and its continuation."""
 SMALL: dict[str, Any] = {
     "vocab_size": VOCABULARY,
     "hidden_size": 32,
@@ -49,11 +49,11 @@ class Model:
     use: Use = "decode"
     package: str = "transformers"
     nested: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Configurations inside of the configuration."""
+    """Nested configurations."""
 
     def build(self) -> Any:
-        """The module in evaluation mode. Weights are of the order of one over the root of their
-        width, so that each op has an effect on the results."""
+        """Return the module in evaluation mode. Weights are of the order of one over the root of
+        their width, so that each op has an effect on the results."""
         package = importlib.import_module(self.package)
         kind = getattr(package, self.kind)
         torch.manual_seed(0)
@@ -233,5 +233,5 @@ MODELS: tuple[Model, ...] = (
 
 
 def model(name: str) -> Model:
-    """A model by its name."""
+    """Return a model by its name."""
     return next(m for m in MODELS if m.name == name)

@@ -24,7 +24,7 @@ from whole_models.catalog import LENGTH, VOCABULARY, Model
 
 BATCH = 2
 TOKENS = 65
-"""Greedy tokens: one by the prompt, the others by decoding steps."""
+"""The number of greedy tokens: one from the prompt, the others from decoding steps."""
 ALLOWED = frozenset({"convolution"})
 """Ops that may stay with PyTorch in a whole model."""
 
@@ -33,8 +33,8 @@ Row = dict[str, Any]
 
 @dataclass
 class _Recorder:
-    """Compiles by ``make``, and keeps what it is told; a call that fails is no silent return to
-    PyTorch. A model that generates gives so many ``tokens``."""
+    """Compiles by ``make``, and keeps its reports; a call that fails does not silently return to
+    PyTorch. A model that generates gives this number of ``tokens``."""
 
     make: Compiler
     tokens: int
@@ -42,7 +42,7 @@ class _Recorder:
     programs: list[Program] = field(default_factory=list[Program])
     failures: list[str] = field(default_factory=list[str])
     phases: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    """Of each call of the model: which graphs were made in it."""
+    """For each call of the model, the graphs that were made in it."""
 
     def compiler(self, program: Program, options: Mapping[str, Any]) -> Any:
         self.programs.append(program)
@@ -76,9 +76,9 @@ class _Recorder:
 
 
 def measured(given: Model, compiler: Compiler = op_by_op, tokens: int = TOKENS) -> Row:
-    """The row of a model, whose graphs are compiled by ``compiler``. Raises what building it or
-    running it raises. Without ``tokens``, nothing is generated: only models with an encoder and a
-    decoder have results then."""
+    """Return the row of a model whose graphs are compiled by ``compiler``. Raises the errors of
+    building and of running it. Without ``tokens``, nothing is generated: then only models with an
+    encoder and a decoder have results."""
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     module = given.build()
     start = time.perf_counter()
@@ -93,7 +93,7 @@ def measured(given: Model, compiler: Compiler = op_by_op, tokens: int = TOKENS) 
 
 
 def whole(row: Row) -> bool:
-    """Whether each call is one graph, of which nothing stays with PyTorch but what may."""
+    """Return whether each call is one graph, of which only permitted ops stay with PyTorch."""
     return not row["failures"] and all(
         not p["eager"] and p["graphs"] == 1 and not set(p["stays"]) - ALLOWED
         for p in row["phases"].values()
@@ -101,13 +101,13 @@ def whole(row: Row) -> bool:
 
 
 def right(row: Row) -> bool:
-    """Whether the results are those of PyTorch."""
+    """Return whether the results are those of PyTorch."""
     return not row["failures"] and row["error"] <= 1e-4 and row.get("tokens_equal", True)
 
 
 def _phases(recorder: _Recorder) -> dict[str, Row]:
-    """The graphs of the first call, and those that later calls made besides, unless they are like
-    those of an earlier call (a window that is filling up is a new graph at each token)."""
+    """Return the graphs of the first call, and those that later calls made, unless they are like
+    those of an earlier call (while a window fills up, there is a new graph at each token)."""
     found: dict[str, Row] = {}
     programs = iter(recorder.programs)
     for number, (start, stop) in enumerate(recorder.phases):
@@ -160,7 +160,7 @@ def _tensors(result: Any) -> list[torch.Tensor]:
 
 
 def _difference(got: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest number."""
+    """Return the largest difference, relative to the largest number."""
     pairs = list(zip(_tensors(got), _tensors(expected), strict=True))
     assert pairs
     largest = 0.0
@@ -187,8 +187,8 @@ def _once(**inputs: Any) -> Callable[[Any, _Recorder], Row]:
 
 
 def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], Row]:
-    """A prompt and greedy tokens, with a cache of fixed size; of a model with an encoder and a
-    ``decoder``, which generation calls apart, both together first."""
+    """Run a prompt and greedy tokens, with a cache of fixed size. For a model with an encoder and a
+    ``decoder``, which generation calls separately, both together first."""
 
     def use(module: Any, recorder: _Recorder) -> Row:
         torch.manual_seed(1)
@@ -204,7 +204,7 @@ def _greedy(decoder: bool = False, **inputs: Any) -> Callable[[Any, _Recorder], 
             "output_logits": True,
             "return_dict_in_generate": True,
         }
-        if not module._is_stateful:  # such models have states of their own
+        if not module._is_stateful:  # such models have separate states
             given["cache_implementation"] = "static"
         expected: Any = module.generate(**given) if recorder.tokens else None
         module.forward = recorder.compiled(module.forward)

@@ -1,4 +1,4 @@
-"""Attention in parts and under masks, each compared with a program that is nearly the same."""
+"""Attention in parts and with masks, each compared with a program that is nearly the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def scores(q, k):
 
 
 def tiled(q, k, v, *, rescaled=True, first=None, sums=True):
-    """Two tiles of keys; what is left out makes it wrong."""
+    """Two tiles of keys; omissions make it wrong."""
     o, m, s = 0.0, first, 0.0
     for part in (slice(0, 5), slice(5, 10)):
         a = scores(q, k[part])

@@ -1,4 +1,4 @@
-"""Programs that depend on a rounding that one of the two loses: it is left out, moved, made in
+"""Programs that depend on a rounding that one of the two loses: it is left out, moved, done in
 another type, or hidden by a coarser rounding.
 """
 
@@ -14,12 +14,12 @@ BF16 = torch.bfloat16
 
 
 def to_grid(x, step, large):
-    """Fake quantisation: what a large number leaves of the digits."""
+    """Fake quantisation: a large number leaves few digits."""
     return ((x / step + large) - large) * step
 
 
 def kahan(x):
-    """Sum over the columns and what the sum has lost."""
+    """Return the sum over the columns, and its rounding error."""
     s, c = x[:, 0], torch.zeros(x.shape[0])
     for i in range(1, x.shape[1]):
         y = x[:, i] - c
@@ -138,7 +138,7 @@ CASTS_WRONG: list[Pair] = [
         lambda x: (x.softmax(-1) - x.softmax(-1).half().float()) * 4096,
         lambda x: x * 0.0,
     ),
-    # error that is carried on
+    # error that is carried along
     Pair(
         "error that is carried on",
         TWO,

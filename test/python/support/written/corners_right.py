@@ -26,7 +26,7 @@ def normed(x, eps=1e-5):
 
 
 def joined_moments(x, y):
-    """Mean and variance of two parts out of those of each."""
+    """Mean and variance of two parts from those of each part."""
     n, m = x.shape[-1], y.shape[-1]
     a, b = x.mean(-1), y.mean(-1)
     s = x.var(-1, correction=0) * n + y.var(-1, correction=0) * m
@@ -258,7 +258,7 @@ CORNERS_RIGHT: list[Pair] = [
         False,
     ),
     Pair("rotated as complex numbers", "6x12 6x6 6x6", as_pairs, turned, False),
-    # sums as they go along
+    # running sums
     Pair("a recurrence by powers", "6x4 6x4", recurrence, powers, False),
     Pair(
         "largest so far by smallest",
@@ -387,7 +387,7 @@ CORNERS_RIGHT: list[Pair] = [
         lambda x: -((-x).sort().values),
         False,
     ),
-    # what programs hold
+    # tensors that programs hold
     Pair(
         "a table with its gain",
         ONE,

@@ -151,7 +151,7 @@ CORNERS_WRONG: list[Pair] = [
         lambda x: (-x).topk(3).values,
         lambda x: -(x.topk(3).values),
     ),
-    # nothing is seen
+    # nothing is visible
     Pair(
         "nothing seen is no number",
         MASKED,
@@ -204,7 +204,7 @@ CORNERS_WRONG: list[Pair] = [
         lambda x, m: (x * m).sum(-1) / (m.sum(-1) + 1e-3),
     ),
     Pair("any for all", MASKED, lambda x, m: x[:, 0] * m.all(-1), lambda x, m: x[:, 0] * m.any(-1)),
-    # no numbers
+    # NaN
     Pair("no numbers left out of a sum", ONE, lambda x: x.sum(-1), lambda x: x.nansum(-1)),
     Pair("no numbers as zero", ONE, lambda x: x * 1.0, lambda x: x.nan_to_num() * 1.0),
     Pair("the other one of a maximum", TWO, torch.maximum, torch.fmax),
@@ -222,7 +222,7 @@ CORNERS_WRONG: list[Pair] = [
         lambda x: torch.where(x < 0, -x, x),
         lambda x: torch.where(x >= 0, x, torch.where(x < 0, -x, 0.0)),
     ),
-    # where it is defined
+    # definedness
     Pair("divided and multiplied", TWO, lambda x, y: x * 1.0, lambda x, y: x / y * y),
     Pair("a reciprocal twice", ONE, lambda x: x * 1.0, lambda x: 1.0 / (1.0 / x)),
     Pair("exponential of a logarithm", ONE, lambda x: x * 1.0, lambda x: torch.exp(torch.log(x))),
@@ -302,7 +302,7 @@ CORNERS_WRONG: list[Pair] = [
         lambda x, m, v: F.batch_norm(x, m, v * v, eps=1e-3),
         lambda x, m, v: F.batch_norm(x, m, v * v, eps=1e-5),
     ),
-    # products, sums as they go along
+    # products, running sums
     Pair("a window that looks back", "2x3x7 4x3x3", convolved, shifted_by_two),
     Pair("a window turned round", "2x3x7 4x3x3", convolved, turned_window),
     Pair(
@@ -393,7 +393,7 @@ CORNERS_WRONG: list[Pair] = [
         lambda s: (s + 0.5 * line(12)).softmax(-1),
     ),
     Pair("pairs turned the other way", "6x12 6x6 6x6", as_pairs, lambda x, c, s: turned(x, c, -s)),
-    # what programs hold
+    # tensors that programs hold
     Pair("one element of a table", ONE, lambda x: x @ TABLE, lambda x: x @ NEARLY),
     Pair(
         "a table of which rows are moved",

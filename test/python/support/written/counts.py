@@ -1,4 +1,4 @@
-"""Means over what masks leave, of which there may be nothing."""
+"""Means over the elements that masks keep, which may be none."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Tensor = torch.Tensor
 
 
 def decayed(x: Tensor, g: Tensor) -> Tensor:
-    """Running sums that decay, by the logarithms of the decays."""
+    """Decaying running sums, computed with the logarithms of the decays."""
     total = torch.cumsum(F.logsigmoid(g), 0)
     later = torch.ones(6, 6, dtype=torch.bool).triu(1)
     return torch.exp((total[:, None] - total).masked_fill(later, -math.inf)) @ x
@@ -35,7 +35,7 @@ def scattered(x: Tensor, count: int = 2) -> Tensor:
 
 
 def left(x: Tensor, count: int = 2, least: float = -math.inf) -> Tensor:
-    """The shares of all scores, of which only the largest are left."""
+    """The shares of all scores, of which only the largest remain."""
     scores, places = x.topk(count, -1)
     return torch.full_like(x, least).scatter(1, places, scores).softmax(-1)
 

@@ -1,4 +1,4 @@
-"""What is nearly the same as the programs of :mod:`written.decays_right`."""
+"""Programs that are nearly the same as those of :mod:`written.decays_right`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Remainders, roots and logarithms at the edges of where they are defined, in other words."""
+"""Remainders, roots and logarithms at the edges of their domains, each written in two ways."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ EDGES_RIGHT = [
         "4x5",
         lambda x: torch.sqrt(F.relu(x)),
         lambda x: torch.where(x > 0, torch.sqrt(x), 0.0),
-        rounding=False,  # of NaN the one is NaN, the other zero
+        rounding=False,  # for NaN, one gives NaN and the other zero
     ),
     Pair(
         "a third root with a sign",

@@ -1,4 +1,4 @@
-"""Remainders, roots and logarithms that are others at the edges of where they are defined."""
+"""Remainders, roots and logarithms that differ at the edges of their domains."""
 
 from __future__ import annotations
 
@@ -82,4 +82,4 @@ NOT_DEFINED = [
         lambda x: torch.where(x >= 0, 1 / x, 0.0),
     ),
 ]
-"""Those that differ only where one of them is not defined."""
+"""Programs that differ only where one of them is not defined."""

@@ -1,4 +1,5 @@
-"""Programs of 8-bit floats: scaled products, quantised activations, conversions there and back."""
+"""Programs with 8-bit floats: scaled products, quantised activations, conversions in both
+directions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention that gives zeros in rows of which a mask leaves nothing, written in several ways."""
+"""Attention that gives zeros in completely masked rows, written in several ways."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor, m: Tensor) -> Tensor:
 
 
 def guarded(q: Tensor, k: Tensor, v: Tensor, m: Tensor, *, seen: bool = True) -> Tensor:
-    """Divided by one where the sum is zero; without ``seen``, masked values count."""
+    """Division by one if the sum is zero; without ``seen``, masked values count."""
     masked = scores(q, k, m)
     most = masked.amax(-1, keepdim=True)
     most = torch.where(most == -math.inf, 0.0, most)

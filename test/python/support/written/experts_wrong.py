@@ -30,13 +30,13 @@ def added_up(x: Tensor, t: Tensor) -> Tensor:
 
 
 def equal_places(g: Tensor) -> Tensor:
-    """Both shares at the place of the first."""
+    """Both shares are at the place of the first."""
     shares, at = chosen(g)
     return torch.zeros_like(g).scatter(1, at[:, :1].expand(-1, 2), shares)
 
 
 def counted(g: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares, and for each of them how many experts have it: one."""
+    """Shares, and for each of them the number of experts that have it: one."""
     shares, at = chosen(g)
     return shares, F.one_hot(at, 4).sum(-1)
 

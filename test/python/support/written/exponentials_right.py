@@ -18,7 +18,7 @@ CAUSAL = "2x6x8 2x6x8 2x6x8"
 
 
 def largest(x, m):
-    """The largest element of each row that the mask leaves."""
+    """The largest unmasked element of each row."""
     return x.masked_fill(~m, -INF).amax(-1, keepdim=True)
 
 
@@ -54,7 +54,7 @@ EXPONENTIALS_RIGHT = (
         MASKED,
         masked,
         lambda x, m: shares(m * (x - largest(x, m)).exp()),
-        rounding=False,  # what overflows is not a number times zero
+        rounding=False,  # zero times an overflow is NaN
     ),
     Pair(
         "kept by a product with numbers",
@@ -96,7 +96,7 @@ EXPONENTIALS_RIGHT = (
         TWICE,
         lambda x, m, n: F.softmax(x.masked_fill(~m, -INF).masked_fill(~n, -INF), -1),
         lambda x, m, n: F.softmax(x + torch.where(n & m, 0.0, -INF), -1),
-        rounding=False,  # a NaN that a mask leaves out stays one
+        rounding=False,  # a NaN that a mask leaves out stays NaN
     ),
     Pair(
         "keys that are padded, and later ones",

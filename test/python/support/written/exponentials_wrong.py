@@ -36,7 +36,7 @@ EXPONENTIALS_WRONG = (
         lambda x, m: shares(torch.where(m, (x - largest(x, m)).exp(), 1.0)),
     ),
     Pair(
-        "the largest of all",  # no exponential is left where the others are far below
+        "the largest of all",  # all exponentials vanish if the others are far below
         MASKED,
         masked,
         lambda x, m: shares(torch.where(m, (x - x.amax(-1, keepdim=True)).exp(), 0.0)),
@@ -50,7 +50,7 @@ EXPONENTIALS_WRONG = (
         ),
     ),
     Pair(
-        "nothing seen is zero",  # a share of a row of which nothing is seen is no number
+        "nothing seen is zero",  # a share of a completely masked row is NaN
         MASKED,
         lambda x, m: torch.where(m, (x - largest(x, m)).exp(), 0.0),
         lambda x, m: (x.masked_fill(~m, -torch.inf) - largest(x, m)).exp(),
@@ -68,7 +68,7 @@ EXPONENTIALS_WRONG = (
         lambda x, m, n: F.softmax(x.masked_fill(~n, -torch.inf), -1),
     ),
     Pair(
-        "what one of two masks leaves divides",  # nothing may be left where both leave something
+        "what one of two masks leaves divides",  # both together may mask a row completely
         TWICE,
         lambda x, m, n: F.softmax(x.masked_fill(~m, -torch.inf), -1),
         lambda x, m, n: (

@@ -298,7 +298,7 @@ FAMILIES_RIGHT: list[Pair] = [
         lambda x, y: (x * x).sum(-1)[:, None] + (y * y).sum(-1)[None] - 2.0 * x @ y.t(),
         False,
     ),
-    # parts at odd places
+    # parts at unusual places
     Pair(
         "product in odd parts",
         "5x13 13x7",

@@ -1,4 +1,4 @@
-"""Identities of scalar functions, as people use them: pairs that are the same."""
+"""Common identities of scalar functions: pairs that are the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def positive(x):
 
 
 def turned(x, angle):
-    """Both halves of a row, turned by angles."""
+    """Both halves of a row, rotated by angles."""
     (a, b), t = x.chunk(2, -1), angle[:, : x.shape[-1] // 2]
     return torch.cat([a * t.cos() - b * t.sin(), b * t.cos() + a * t.sin()], -1)
 

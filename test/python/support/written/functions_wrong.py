@@ -1,4 +1,4 @@
-"""Identities of scalar functions that do not hold: one for each kind of those that do."""
+"""Identities of scalar functions that do not hold: one for each kind of identity that does."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Products of sums with minus infinity: attention in tiles by powers of two, whose running maximum
-starts there, and in a ring; and scores that are scaled under a mask."""
+starts there, and in a ring; and scaled scores with a mask."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def finite(m: Tensor) -> Tensor:
 
 
 def seen(x: Tensor, m: Tensor, v: Tensor) -> Tensor:
-    """Attention with scores of which nothing may be seen."""
+    """Attention with scores that may be masked completely."""
     scores = masked(x, m)
     weights = torch.exp(scores - finite(scores.amax(-1, keepdim=True)))
     return weights @ v / weights.sum(-1, keepdim=True).clamp(min=1e-20)

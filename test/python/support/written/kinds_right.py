@@ -35,7 +35,7 @@ def tiled_attention(q, k, v, tiles=(4, 3, 3)):
 
 
 def joined_attention(q, k, v):
-    """Two halves of the keys, joined by the logarithms of their sums."""
+    """Two halves of the keys, joined with the logarithms of their sums."""
     found = []
     for part in (slice(0, 6), slice(6, 10)):
         a = q @ k[part].t() * 8**-0.5

@@ -1,5 +1,5 @@
 """Losses that are written with weights for each class, and ends of an order: pairs that are the
-same where each label names a class, and others that are not.
+same if each label names a class, and others that are not.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs at sizes that models have, each written in two ways that are the same: at small sizes
+"""Programs at the sizes of models, each written in two ways that are the same: at small sizes
 everything can be written out, but at these sizes the structure of the programs must show it.
 """
 
@@ -29,7 +29,7 @@ def rotate_half(x):
 
 
 def turned_whole(x, c, s):
-    """As Transformers turns queries and keys."""
+    """The rotation of queries and keys in Transformers."""
     return x * torch.cat([c, c], -1) + rotate_half(x) * torch.cat([s, s], -1)
 
 
@@ -39,7 +39,7 @@ def turned_halves(x, c, s):
 
 
 def turned_by_choice(x, c, s):
-    """Which half it is, by positions."""
+    """The half of each element, from positions."""
     first = torch.arange(96) < 48
     other = torch.where(first, -x.roll(48, -1), x.roll(48, -1))
     return x * torch.cat([c, c], -1) + other * torch.cat([s, s], -1)
@@ -69,7 +69,7 @@ def chosen_features(x):
 
 
 def parts_of_attention(q, k, v, cuts):
-    """What parts of the keys give, and the logarithms of the sums of their exponentials."""
+    """The results of parts of the keys, and the logarithms of the sums of their exponentials."""
     found = []
     for start, end in itertools.pairwise(cuts):
         a = q @ k[:, start:end].mT * 96**-0.5
@@ -78,7 +78,7 @@ def parts_of_attention(q, k, v, cuts):
 
 
 def joined_by_a_maximum(*cuts):
-    """Parts weighted by exponentials of what their logarithms are below the largest."""
+    """Parts weighted by exponentials of the differences of their logarithms from the largest."""
 
     def joined(q, k, v):
         parts, logs = parts_of_attention(q, k, v, cuts)
@@ -90,7 +90,7 @@ def joined_by_a_maximum(*cuts):
 
 
 def joined_by_a_sum(*cuts):
-    """Parts weighted by exponentials of what their logarithms are below that of all."""
+    """Parts weighted by exponentials of the differences of their logarithms from that of all."""
 
     def joined(q, k, v):
         parts, logs = parts_of_attention(q, k, v, cuts)

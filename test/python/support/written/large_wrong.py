@@ -1,4 +1,4 @@
-"""Programs at sizes that models have, each compared with one that is nearly the same."""
+"""Programs at the sizes of models, each compared with one that is nearly the same."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ONE_OTHER[5, 7] = 2.0
 
 
 def rare(x):
-    """Not zero for few numbers, which are far away."""
+    """Nonzero only for few numbers, which are far away."""
     return F.relu(x - 50.0) * F.relu(50.001 - x)
 
 

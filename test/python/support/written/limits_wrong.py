@@ -1,5 +1,5 @@
-"""Wrong twins of what is in ``limits_right``: another side, another limit, and divisors that may be
-negative."""
+"""Wrong twins of the programs in ``limits_right``: another side, another limit, and divisors that
+may be negative."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ LOOKUPS = [
 
 
 def half(x, c, s):
-    """As Hugging Face has it."""
+    """As written by Hugging Face."""
     turned = torch.cat((-x[..., 4:], x[..., :4]), -1)
     return x * torch.cat((c, c), -1) + turned * torch.cat((s, s), -1)
 
@@ -136,7 +136,7 @@ ROTATIONS = [
     ),
 ]
 
-# ---- orders, and what goes around
+# ---- orders and rolls
 
 
 ORDERS = [

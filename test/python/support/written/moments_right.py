@@ -26,14 +26,14 @@ def distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def joined(x: torch.Tensor) -> torch.Tensor:
-    """Variances of two parts of a row, and what their means differ by."""
+    """Variances of two parts of a row, and the difference of their means."""
     a, b = x[:, :15], x[:, 15:]
     squares = centred(a).square().sum(-1) + centred(b).square().sum(-1)
     return (squares + (a.mean(-1) - b.mean(-1)).square() * (15.0 * 25.0 / 40.0)) / 40.0
 
 
 def corrected(x: torch.Tensor) -> torch.Tensor:
-    """In two passes, less what the rounded mean is off."""
+    """In two passes, minus the error of the rounded mean."""
     c = centred(x)
     return c.square().mean(-1) - c.mean(-1).square()
 

@@ -29,7 +29,7 @@ def multiplied_out(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def half_shifted(x: torch.Tensor) -> torch.Tensor:
-    """Less half of the first element, which leaves half of the mean."""
+    """Minus half of the first element, which leaves half of the mean."""
     return one_pass(x - 0.5 * x[:, :1])
 
 

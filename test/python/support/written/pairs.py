@@ -31,8 +31,8 @@ DTYPES = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Two programs of inputs that are written ``4x8 8:f16 4:i64`` (f32 where nothing is said).
-    Without ``rounding`` only the functions are compared."""
+    """Two programs with inputs that are written ``4x8 8:f16 4:i64`` (f32 by default). Without
+    ``rounding`` only the functions are compared."""
 
     name: str
     inputs: str
@@ -42,7 +42,7 @@ class Pair:
 
 
 def tensors(inputs: str) -> list[torch.Tensor]:
-    """Examples of such inputs."""
+    """Return examples of such inputs."""
     generator = torch.Generator().manual_seed(0)
     found: list[torch.Tensor] = []
     for each in inputs.split():
@@ -57,7 +57,7 @@ def tensors(inputs: str) -> list[torch.Tensor]:
 
 
 def _text(code: CodeType) -> CodeType:
-    """What is written, wherever it stands."""
+    """The code, regardless of its place."""
     consts = tuple(_text(x) if isinstance(x, CodeType) else x for x in code.co_consts)
     return code.replace(co_consts=consts, co_firstlineno=1, co_linetable=b"")
 
@@ -68,8 +68,9 @@ def _names(code: CodeType) -> set[str]:
 
 
 def written_as(x: object, within: tuple[object, ...] = ()) -> Hashable:
-    """Equal for functions of tests that have one text, whose names stand for the same; for numbers
-    and texts that are written in the same way; and otherwise for one object."""
+    """Return keys that are equal for functions of tests with the same text and the same meaning of
+    its names, for numbers and texts that are written in the same way, and otherwise for identical
+    objects."""
     if any(x is each for each in within):
         return "itself"
     if isinstance(x, FunctionType) and x.__code__.co_filename.startswith(TESTS):
@@ -83,8 +84,8 @@ def written_as(x: object, within: tuple[object, ...] = ()) -> Hashable:
 
 @cache
 def _imported(pairs: tuple[Pair, ...]) -> tuple[Stated, dict[Hashable, int]]:
-    """All programs of pairs with the same inputs, as one: an export takes longer than a proof.
-    Those that are written alike are one program, whose number stands beside them."""
+    """Combine all programs of pairs with the same inputs into one, since an export takes longer
+    than a proof. Programs with the same code are one program, and share its number."""
     programs = {written_as(p): p for pair in pairs for p in (pair.first, pair.second)}
 
     def every(*xs: torch.Tensor) -> list[object]:
@@ -95,7 +96,7 @@ def _imported(pairs: tuple[Pair, ...]) -> tuple[Stated, dict[Hashable, int]]:
 
 
 def _one(every: Stated, number: int) -> Stated:
-    """One of several programs."""
+    """Return one of several programs."""
     start = f"[{number}]"
     at = [i for i, key in enumerate(every.keys) if key.startswith(start)]
     outputs = tuple(every.graph.outputs[every.results[i]] for i in at)
@@ -110,7 +111,7 @@ def _one(every: Stated, number: int) -> Stated:
 
 
 def aligned_of(pair: Pair, among: Sequence[Pair]) -> Aligned:
-    """Both programs as they are compared; the others are imported with them."""
+    """Return both programs of the comparison; the others are imported with them."""
     alike = tuple(p for p in among if p.inputs == pair.inputs)
     every, numbers = _imported(alike)
     first, second = (_one(every, numbers[written_as(p)]) for p in (pair.first, pair.second))
@@ -118,6 +119,6 @@ def aligned_of(pair: Pair, among: Sequence[Pair]) -> Aligned:
 
 
 def verdict_of(pair: Pair, among: Sequence[Pair]) -> Verdict:
-    """What the verifier says."""
+    """Return the verdict."""
     options = VerifyOptions(seed=7, numerics=pair.rounding, work=1e5)
     return verify_aligned(aligned_of(pair, among), options)

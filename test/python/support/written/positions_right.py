@@ -13,7 +13,7 @@ QKV, LENGTHS, SEGMENTS = "2x12x8 2x12x8 2x12x8", "3x10x4 3:i64", "12x8 12x8 12x8
 
 
 def attended(mask=None, add=None):
-    """Attention where the mask is true, with something added to its scores."""
+    """Attention with a mask of truth values, and with a tensor added to its scores."""
 
     def program(q, k, v):
         s = q @ k.mT * q.shape[-1] ** -0.5
@@ -45,7 +45,7 @@ def slopes(i, j):
 
 
 def blocks(q, k, v):
-    """Attention inside of blocks of four, each by itself."""
+    """Attention inside each block of four."""
     q, k, v = (x.reshape(2, 3, 4, 8) for x in (q, k, v))
     return ((q @ k.mT * 8**-0.5).softmax(-1) @ v).reshape(2, 12, 8)
 
@@ -276,7 +276,7 @@ DOCUMENTS = [
     ),
 ]
 
-# ---- sums up to each element
+# ---- running sums
 
 
 def running(x):

@@ -47,12 +47,12 @@ def by_rows(i, j):
 
 
 def late_blocks(q, k, v):
-    """Blocks of four of which the first one begins at the second element."""
+    """Blocks of four that begin at the second element."""
     return blocks(q, k.roll(1, 1), v.roll(1, 1))
 
 
 def without_maximum_of_zero(q, k, v):
-    """The further score is as large as the largest, not zero."""
+    """The additional score is as large as the largest, not zero."""
     s = q @ k.mT * 8**-0.5
     m = s.amax(-1, keepdim=True)
     p = (s - m).exp()

@@ -1,5 +1,5 @@
-"""Ranks, places of the largest, rounded limits, odds and optimisers' steps, rewritten as people
-do."""
+"""Ranks, places of the largest, rounded limits, odds and optimisers' steps, rewritten in usual
+ways."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def of_largest(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
 
 
 def of_first(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
-    """The expert whose probability is the first."""
+    """The expert with the first of the sorted probabilities."""
     share, e = g.softmax(-1).topk(1, -1)
     return torch.einsum("td,tdf->tf", x, w[e[:, 0]]) * share
 
@@ -45,7 +45,7 @@ def of_most(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
 
 
 def by_one_hot(x: Tensor, g: Tensor, w: Tensor) -> Tensor:
-    """All experts, of which one has a share."""
+    """All experts, only one of which has a share."""
     share = g.softmax(-1)
     return torch.einsum("te,td,edf->tf", F.one_hot(share.argmax(-1), 4) * share, x, w)
 

@@ -1,4 +1,4 @@
-"""Wrong twins of what is rewritten in ``rewrites_right``."""
+"""Wrong twins of the programs in ``rewrites_right``."""
 
 from __future__ import annotations
 

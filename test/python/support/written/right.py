@@ -50,7 +50,7 @@ def logsumexp(x):
 
 
 def added(a, b):
-    """The logarithm of the sum of what ``a`` and ``b`` are logarithms of."""
+    """The logarithm of the sum of ``exp(a)`` and ``exp(b)``."""
     m = torch.maximum(a, b)
     return m + torch.log(torch.exp(a - m) + torch.exp(b - m))
 

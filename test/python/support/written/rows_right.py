@@ -1,5 +1,5 @@
 """Programs that are the same because of properties of rows: orders that functions preserve,
-elements that are picked, and tables that differ by something that each row has in common.
+elements that are picked, and tables that differ by a common value of each row.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ROWS_RIGHT = [
         lambda x, y: torch.where(x < y, x, y),
         False,
     ),
-    # what is picked
+    # picked elements
     Pair(
         "a mean loss",
         CLASSES,
@@ -112,7 +112,7 @@ ROWS_RIGHT = [
         lambda x: x.amax(-1) - x.amin(-1),
         False,
     ),
-    # products with rows that are picked
+    # products that pick rows
     Pair("a lookup as a product", TABLE, F.embedding, lambda t, w: F.one_hot(t, 12).float() @ w),
     Pair(
         "a lookup as a product, turned",
@@ -162,7 +162,7 @@ ROWS_RIGHT = [
         lambda k, p, q: q @ k[p].reshape(2, 9, 4).mT,
         lambda k, p, q: q @ k.reshape(36, 4)[(p[..., None] * 3 + line(3)).reshape(2, 9)].mT,
     ),
-    # sums that are left out, masks that keep all
+    # omitted sums, masks that keep everything
     Pair(
         "a divergence",
         TWO,

@@ -35,8 +35,8 @@ def one_hot(t: torch.Tensor, count: int = 12) -> torch.Tensor:
 
 
 def counted(x: torch.Tensor, places: bool = False) -> torch.Tensor:
-    """How many elements of a row are larger than each; those before it as well where they are
-    equal, with ``places``."""
+    """The number of elements of a row that are larger than each element; with ``places``, earlier
+    equal ones count too."""
     larger = x[:, None, :] > x[:, :, None]
     if places:
         equal = x[:, None, :] == x[:, :, None]
@@ -125,7 +125,7 @@ ROWS_WRONG = [
         lambda x: kept_at(x, counted(x, True) + 3, torch.exp, 2),
         lambda x: torch.exp(kept_at(x, counted(x, True) + 3, lambda y: y, 2)),
     ),
-    # what is picked
+    # picked elements
     Pair(
         "another place",
         CLASSES,
@@ -171,7 +171,7 @@ ROWS_WRONG = [
         lambda x, t: -x.log_softmax(-1).gather(1, t[:, None]).mean(),
         lambda x, t: F.cross_entropy(x, t, reduction="sum") / 7,
     ),
-    # masks that do not keep all
+    # masks that do not keep everything
     Pair(
         "a divergence of what may be zero",
         TWO,
@@ -191,7 +191,7 @@ ROWS_WRONG = [
         lambda q, k, v: attended(q, k, v, (line(8) - line(8)[:, None]) * SLOPES),
         lambda q, k, v: attended(q, k, v, -line(8)[:, None] * SLOPES),
     ),
-    # products with rows that are picked, and lookups in common
+    # products that pick rows, and lookups in common
     Pair(
         "a lookup of the next row",
         TABLE,

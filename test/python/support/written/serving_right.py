@@ -1,5 +1,5 @@
-"""Programs with which models are served, each written in two ways that are the same: scales by the
-largest element, eight bits, masks and running maxima, gathered losses, gates of experts.
+"""Programs for serving models, each written in two ways that are the same: scales by the largest
+element, eight bits, masks and running maxima, gathered losses, gates of experts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def seen_attention(q, k, v, m):
 
 
 def seen_in_tiles(q, k, v, m):
-    """Two tiles of keys; the running maximum starts with the first tile's own."""
+    """Two tiles of keys; the running maximum starts with that of the first tile."""
     a = (q @ k.t() * 8**-0.5).masked_fill(~m, -1e30)
     first, rest = a[:, :6], a[:, 6:]
     m1 = first.amax(-1, keepdim=True)
@@ -309,7 +309,7 @@ SERVING_RIGHT: list[Pair] = [
         lambda i: (i // 16, i % 16),
         lambda i: (torch.div(i, 16, rounding_mode="floor"), i - 16 * (i // 16)),
     ),
-    # rows of which a mask leaves something, whatever the caller's mask is
+    # rows that are never masked completely, for any mask of the caller
     Pair(
         "a triangle or what is allowed",
         "2x8x4 2x8x4 2x8x4 8:b",

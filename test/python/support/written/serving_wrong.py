@@ -1,5 +1,5 @@
-"""Programs with which models are served, each compared with one that is nearly the same: another
-scale, another grid, a maximum that starts elsewhere, exchanged weights, another eps, the next row.
+"""Programs for serving models, each compared with one that is nearly the same: another scale,
+another grid, a maximum that starts elsewhere, exchanged weights, another eps, the next row.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ SERVING_WRONG: list[Pair] = [
         lambda x: logarithm(x, x.amax(-1)[None, :], x.amax(-1, keepdim=True)),
         False,
     ),
-    # what is near the mean of one group is far from that of the next
+    # values near the mean of one group are far from that of the next
     Pair(
         "group norm about the first element",
         "2x8x6x16:f16",
@@ -135,7 +135,7 @@ SERVING_WRONG: list[Pair] = [
         F.instance_norm,
         instance_norm_from_the_first,
     ),
-    # activations of bf16 that f16 does not hold
+    # activations in bf16 that exceed f16
     Pair(
         "norm of bf16 in f16",
         "6x64:bf16",
@@ -184,7 +184,7 @@ SERVING_WRONG: list[Pair] = [
         ),
         False,
     ),
-    # segments, of which random numbers have one element each
+    # segments, which have one element each for random numbers
     Pair(
         "sums of segments in f16", "128x1:i64 1x128:i64 128x128:f16", of_segments, in_steps_of_f16
     ),

@@ -30,7 +30,7 @@ def scattered(x: Tensor, count: int) -> Tensor:
 
 
 def probable(x: Tensor, least: float) -> Tensor:
-    """The scores whose probabilities are at least this part of the largest one."""
+    """The scores whose probabilities are at least this share of the largest one."""
     p = x.softmax(-1)
     return torch.where(p >= least * p.amax(-1, keepdim=True), x, -math.inf)
 

@@ -1,5 +1,5 @@
-"""Spellings of common programs that differ in what is computed first: pairs that are the same, and
-whose rounding errors are no larger than what a rounding of the inputs makes."""
+"""Spellings of common programs that differ in the order of operations: pairs that are the same, and
+whose rounding errors are no larger than the effect of rounding the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of optimisers and of recurrences, with other constants and in another order."""
+"""Steps of optimisers and of recurrences, with different constants and in a different order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST, SECOND = 1 - 0.9**AFTER, 1 - 0.999**AFTER
 
 
 def adam(p: Tensor, g: Tensor, m: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A step as it is published; ``v`` is the root of the second moment, so that it is defined."""
+    """A step as published; ``v`` is the root of the second moment, so that it is defined."""
     m, v = moments(g, m, v)
     return p - RATE * (m / FIRST) / ((v / SECOND).sqrt() + EPS), m, v
 
@@ -35,7 +35,7 @@ def folded(
 def divided(
     p: Tensor, g: Tensor, m: Tensor, v: Tensor, second: float = SECOND
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The rate in the divisor, as graphs that are captured have it."""
+    """The rate in the divisor, as in captured graphs."""
     m, v = moments(g, m, v)
     size = -(RATE / FIRST)
     return p + m / (v.sqrt() / (math.sqrt(second) * size) + EPS / size), m, v

@@ -1,4 +1,4 @@
-"""Wrong twins of what is in ``steps_right``: a root or a correction that is left out."""
+"""Wrong twins of the programs in ``steps_right``: a root or a correction is left out."""
 
 from __future__ import annotations
 

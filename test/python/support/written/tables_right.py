@@ -1,4 +1,4 @@
-"""Tables that programs compute before they are given inputs, written in two ways."""
+"""Tables that programs compute independently of their inputs, written in two ways."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def turned(x: Tensor, at: Tensor) -> Tensor:
 
 
 def rotated(x: Tensor, at: Tensor) -> Tensor:
-    """Halves turned, as models write it."""
+    """Rotated halves, as models write it."""
     twice = torch.cat([at, at], -1)
     return x * twice.cos() + torch.cat([-x[:, 4:], x[:, :4]], -1) * twice.sin()
 
 
 def by_steps(x: Tensor, base: float = 0.9) -> Tensor:
-    """Each element times one power more."""
+    """Each element times a further power."""
     return torch.cat([x[..., i : i + 1] * base**i for i in range(6)], -1)
 
 

@@ -1,4 +1,5 @@
-"""Wrong twins of what is in ``tables_right``: bases, widths and positions that are a little off."""
+"""Wrong twins of the programs in ``tables_right``: bases, widths and positions that are slightly
+wrong."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def partial_attention(
     heads: int, rows: int, dim: int, keys: int, tile: tuple[int, int, int], stages: int, warps: int
 ) -> Launch:
     """Sums, weights and maxima of ``exp(q @ k) @ v`` for each part of the keys, in f32. ``tile``:
-    rows of a block, keys of a step and parts."""
+    rows per block, keys per step, and parts."""
     tm, tn, parts = tile
     q = Value(TensorType((heads, rows, dim), DType.F16))
     k = Value(TensorType((heads, dim, keys), DType.F16))

@@ -12,10 +12,10 @@ from math import ceil
 class GatheredProduct:
     """``x[rows[b]] @ w[owner[b]]`` for each block of rows: ``block`` rows of ``tokens`` x k with
     one of ``experts`` matrices k x n (``swapped``: stored as n x k). ``gate``: two such products,
-    the silu of the first times the second. ``by_row``: the left factor's rows are looked up, else
-    it is an input in blocks. ``by_expert``: the right factor is looked up, else it is one matrix.
-    ``from_end``: negative indices count from the end.
-    ``resident``: blocks at most, each of which has several tiles.
+    the silu of the first times the second. ``by_row``: the left factor's rows are looked up;
+    otherwise it is an input in blocks. ``by_expert``: the right factor is looked up; otherwise it
+    is one matrix. ``from_end``: negative indices count from the end. ``resident``: the largest
+    number of blocks, each of which has several tiles.
     """
 
     blocks: int = 4

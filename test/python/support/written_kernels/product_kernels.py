@@ -28,7 +28,7 @@ def product_kernel(
     residual: bool = False,
     resident: int = 0,
 ) -> Launch:
-    """``x @ w.T`` of warpgroups, in tiles of (rows, columns, depth); ``residual``: a tensor like
+    """``x @ w.T`` by warpgroups, in tiles of (rows, columns, depth); ``residual``: a tensor like
     the result is added."""
     tm, tn, tk = tile
     x, w = Value(TensorType((m, k), DType.F16)), Value(TensorType((n, k), DType.F16))

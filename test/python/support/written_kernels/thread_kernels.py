@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[4]
 
 
 def mirage_opt() -> str:
-    """The tool that MIRAGE_OPT names, else that of the build folder, else the one on PATH."""
+    """Return the tool that MIRAGE_OPT names, otherwise that of the build folder, otherwise the one
+    on PATH."""
     if chosen := os.environ.get("MIRAGE_OPT"):
         return chosen
     built = ROOT / "build" / "bin" / "mirage-opt"
@@ -81,7 +82,7 @@ class Layout:
         )
 
     def transpose(self) -> Layout:
-        """Rows and columns exchanged."""
+        """Return the layout with rows and columns exchanged."""
 
         def swap(basis: tuple[Vector, ...]) -> tuple[Vector, ...]:
             return tuple((c, r) for r, c in basis)
@@ -112,7 +113,7 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """Warps in all."""
+        """The total number of warps."""
         return self.m * self.n * self.k
 
 
@@ -193,7 +194,8 @@ def memref(array: Array) -> str:
 
 @cache
 def compile_ptx(text: str, chip: str = "sm_90a", options: str = "") -> str:
-    """PTX of a module; what the compiler says is in the exception when it fails.
+    """Return the PTX of a module; if compilation fails, the exception contains the compiler's
+    diagnostics.
 
     ``MIRAGE_OPT`` names a mirage-opt to lower with instead of the bindings.
     """
@@ -225,7 +227,7 @@ def _printed(tool: str, text: str, chip: str, options: str) -> str:
 
 @dataclass(frozen=True)
 class PtxasReport:
-    """What ptxas says about one kernel."""
+    """The report of ptxas about one kernel."""
 
     registers: int
     spills: int
@@ -233,7 +235,7 @@ class PtxasReport:
 
 
 def ptxas(ptx: str, chip: str) -> PtxasReport | None:
-    """Assembles; None where there is no ptxas."""
+    """Assemble PTX; None if there is no ptxas."""
     if shutil.which("ptxas") is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -277,7 +279,7 @@ class Kernel:
         )
 
     def ptx(self, arrays: Sequence[Array]) -> str:
-        """The PTX, which ptxas (where it is there) takes without spills or warnings."""
+        """Return the PTX, which ptxas (if available) accepts without spills or warnings."""
         ptx = compile_ptx(self.text(arrays), self.chip)
         report = ptxas(ptx, self.chip)
         if report is not None:
@@ -287,8 +289,8 @@ class Kernel:
         return ptx
 
     def run(self, *arrays: Array, stats: bool = False, **launch: Any) -> LaunchResult:
-        """Runs with the arrays as arguments; results are in them. With ``stats``, sectors and bank
-        conflicts are counted."""
+        """Run with the arrays as arguments, which receive the results. With ``stats``, sectors and
+        bank conflicts are counted."""
         module = Emulator(self.ptx(arrays))
         return module.launch(
             "k",

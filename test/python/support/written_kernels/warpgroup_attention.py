@@ -13,13 +13,13 @@ class Attention:
     """``softmax(scale q k^T + bias) v`` with q, k, v of (heads, rows or keys, dim).
 
     ``tile``: rows and keys of a block's step. ``turned``: k is (heads, dim, keys). ``bias``: an
-    additive tensor (rows, keys). ``gains``: numbers that the scores of a key are multiplied by, in
-    a type of their own. ``columns``: of v, where they are not ``dim``. ``held``: q is
-    multiplied by the scale before the loop, so that it comes from registers. ``seen``: each row
-    sees the key of its own position and those before it, so many in all (0: all keys of all rows);
-    ``cached``: the rows of a head see the keys up to a position, an integer for each head that is
-    the last input. ``steps``: what the loop says of the steps that it takes.
-    ``cluster``: blocks that copy keys and values for each other.
+    additive tensor (rows, keys). ``gains``: factors of the scores of each key, with a separate
+    type. ``columns``: those of v, if they differ from ``dim``. ``held``: q is multiplied by the
+    scale before the loop, so that it comes from registers. ``seen``: each row attends to the key of
+    its own position and to earlier ones, this many in all (0: every row attends to all keys);
+    ``cached``: the rows of a head attend to the keys up to a position, an integer for each head
+    that is the last input. ``steps``: the loop's attribute on the steps that it takes. ``cluster``:
+    blocks that copy keys and values for each other.
     """
 
     rows: int
@@ -179,7 +179,7 @@ class Attention:
         ]
 
     def _mask(self, scores: str, s: str) -> list[str]:
-        """Minus infinity added where a key is not seen."""
+        """Minus infinity added where a key is masked."""
         tm, tn = self.tile
         row, col = f"!block.tile<{tm}x1xf32>", f"!block.tile<1x{tn}xf32>"
         both, scalar = f"!block.tile<{tm}x{tn}xf32>", "!block.tile<f32>"

@@ -15,9 +15,9 @@ class Product:
     """``a @ b`` (m x k times k x n) in tiles; ``swapped_a``: the tensor is k x m, ``swapped_b``: n
     x k. ``epilogue``: a bias, a silu and a scale after the loop; ``residual``: a tensor like the
     result is added to it. ``batch``: leading dimension of all tensors, one block each. ``dtype_b``:
-    the type of b where it is another one of 8 bits.
-    ``resident``: blocks at most, each of which has several tiles. ``cluster``: blocks that copy
-    tiles for each other. ``tf32``: factors of f32 are rounded to TF32.
+    the type of b if it is a different 8-bit type. ``resident``: the largest number of blocks, each
+    of which has several tiles. ``cluster``: blocks that copy tiles for each other. ``tf32``:
+    factors of f32 are rounded to TF32.
     """
 
     m: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class HiddenLoop:
     """``silu(x w1) w2`` with a loop over the hidden columns: x (m, k), w1 (k, hidden), w2 (hidden,
     n). ``gate``: times ``x w3``. ``also_sum``: the sum over the hidden columns of ``x w1`` too.
-    ``resident``: blocks at most, each of which has several tiles. ``cluster``: blocks
+    ``resident``: the largest number of blocks, each of which has several tiles. ``cluster``: blocks
     that copy tiles for each other. ``changed``: of ``silu(x)``.
     """
 
@@ -108,7 +108,7 @@ class HiddenLoop:
 
 
 def computed_factor(steps: int = 3, stages: int = 2) -> str:
-    """``silu(x) w`` with the silu inside of the loop, whose only products have it as a factor."""
+    """``silu(x) w`` with the silu inside the loop, whose only products have it as a factor."""
     k = 64 * steps
     x, w, y = f"tensor<64x{k}xf16>", f"tensor<{k}x64xf16>", "tensor<64x64xf32>"
     half, wide = "!block.tile<64x64xf16>", "!block.tile<64x64xf32>"

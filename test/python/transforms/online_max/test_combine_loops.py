@@ -36,7 +36,8 @@ def launches(graph: KernelGraph) -> list[Launch]:
 
 
 def check(graph: KernelGraph, scale: float, keys: int = 32) -> Stabilized:
-    """Stabilised, without inf or NaN, and within rounding of softmax(QK)V in float64."""
+    """Check that a graph is stabilised, without inf or NaN, and equal to softmax(QK)V in float64 up
+    to rounding."""
     result = stabilize(graph)
     assert [e.reason for e in result.exponentials] == [""]
     check_graph(result.graph)
@@ -115,7 +116,7 @@ def combined(first: Launch, inputs: tuple[Value, ...], kind: str, tile: int) -> 
     ],
 )
 def test_a_loop_over_the_splits(kind: str, tile: int, scale: float) -> None:
-    """Also where tiles of splits overhang (tile 3 of 4), and the maximum is taken before."""
+    """Also if tiles of splits overhang (tile 3 of 4), and if the maximum is taken first."""
     graph = split_kv_attention(splits=4)
     graph = combined(launches(graph)[0], graph.inputs, kind, tile)
     second = launches(check(graph, scale).graph)[1]
@@ -170,7 +171,7 @@ def test_two_levels_of_combination(looped: bool, scale: float) -> None:
 
 
 class Split:
-    """Attention in four parts, and what combines these: a test writes the second kernel."""
+    """Attention in four parts; a test writes the second kernel, which combines them."""
 
     def __init__(self) -> None:
         self.inputs = (graph := split_kv_attention(splits=4)).inputs
@@ -208,7 +209,7 @@ def test_nested_loops_over_the_splits(scale: float) -> None:
 
 
 def test_quotients_of_single_parts_are_refused() -> None:
-    """A denominator of one split may vanish beside the maximum over all of them."""
+    """A denominator of one split may vanish compared with the maximum over all of them."""
     split = Split()
     go, gl = split.params
     b, body = Builder(in_block=True), Builder(in_block=True)

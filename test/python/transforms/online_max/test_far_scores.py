@@ -1,4 +1,4 @@
-"""Which scores may be numbers that are far from 0."""
+"""Scores that may be far from 0."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Random programs of exponentials, sums, quotients and logarithms, over loops and kernels: whatever
-the rewrite does keeps their meaning, and where it calls all exponentials stable, nothing overflows.
+"""Random programs of exponentials, sums, quotients and logarithms, over loops and kernels: the
+rewrite keeps their meaning, and if it reports all exponentials as stable, nothing overflows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Pool:
 def loop(
     rng: random.Random, outer: Pool, scores: list[Value], axis: str, cut: tuple[str, ...]
 ) -> None:
-    """Loops over tiles of the scores, and returns sums of some of what it computes."""
+    """Add a loop over tiles of the scores, which returns sums of some of its values."""
     columns = COLUMNS // 2 if cut else COLUMNS
     tile = rng.choice([2, 4, 8])
     pool = Pool(rng)
@@ -97,7 +97,7 @@ def loop(
 
 def launch(rng: random.Random, inputs: tuple[Value, ...], number: int) -> Launch | None:
     """A kernel that reads X, Y and partial results of others; the last one (``number`` 0) stores a
-    quotient, the others some columns, of two parts of the row perhaps.
+    quotient, the others some columns, possibly of two parts of the row.
     """
     params = tuple(Value(v.type) for v in inputs)
     split = number > 0 and rng.random() < 0.5

@@ -1,5 +1,5 @@
-"""The rewrite on what the search really finds, at sizes that do not divide and scores that
-overflow.
+"""The rewrite on real candidates of the search, at sizes that tiles do not divide and with scores
+that overflow.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_every_candidate_is_stabilised(program: Workload) -> None:
 
 @pytest.mark.parametrize("name", ["gqa_bs8_kv4096", "gqa_bs16_kv4096", "mqa_bs8"])
 def test_split_attention_of_the_catalogue_is_stabilised(name: str) -> None:
-    """Combine kernels that loop over the splits, denominators in the loop or outside."""
+    """Combine kernels that loop over the splits, with denominators in the loop or outside."""
     looping = 0
     for candidate in superoptimize(get(name).graph(), H200).candidates:
         result = stabilize(candidate.graph)

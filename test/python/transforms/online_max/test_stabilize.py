@@ -34,7 +34,7 @@ Array = np.ndarray[Any, Any]
 
 
 def stabilize(graph: KernelGraph) -> Stabilized:
-    """The rewrite; what it returns must obey all structural rules."""
+    """Run the rewrite; its result must obey all structural rules."""
     result = rewrite(graph)
     check_graph(result.graph)
     return result
@@ -69,7 +69,7 @@ def check(
         {},
         {"mask": "after", "keys": 27},
         {"mask": "before", "keys": 27},
-        {"mask": "after", "keys": 9, "splits": 4},  # the last split has no key at all
+        {"mask": "after", "keys": 9, "splits": 4},  # the last split has no keys
         {"mask": "before", "keys": 9, "splits": 4},
         {"column_blocks": 2},
         {"squeeze_denominator": True},
@@ -148,7 +148,7 @@ def test_additive_mask_of_minus_infinity() -> None:
 
 
 def softmax_rows(rows: int, columns: int, *, tail: str = "") -> KernelGraph:
-    """A whole row in one tile; ``tail`` names what happens to the quotient."""
+    """A whole row in one tile; ``tail`` names the use of the quotient."""
     tile = 32 * ceil(columns, 32)
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
@@ -323,8 +323,8 @@ def test_nested_loops_and_transposed_accumulators(scale: float) -> None:
 
 
 def test_elements_stored_with_a_maximum_each() -> None:
-    """Exponentials that are stored one by one: the launch that reads them takes the maximum of the
-    row.
+    """Exponentials that are stored individually: the launch that reads them takes the maximum of
+    the row.
     """
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
@@ -347,7 +347,7 @@ def test_elements_stored_with_a_maximum_each() -> None:
 
 
 def test_blocks_that_would_need_a_common_maximum_are_refused() -> None:
-    """The columns of the result tell the blocks apart, but eight of them belong to one maximum."""
+    """The columns of the result distinguish the blocks, but eight of them belong to one maximum."""
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
         e = b.unary(UnaryFn.EXP, b.load(params[0], ((), ("n",)), (4, 4)))

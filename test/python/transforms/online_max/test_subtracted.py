@@ -21,7 +21,7 @@ from mirage.transforms.online_max.subtracted import already_stable
 
 
 def two_loops(maximum: str) -> KernelGraph:
-    """The maximum of the rows of X (4, 32) in one loop, or something else of that shape, and the
+    """The maximum of the rows of X (4, 32) in one loop, or another tensor of that shape, and the
     sum of ``exp(x - m)`` in the next one, in larger tiles.
     """
 
@@ -83,7 +83,7 @@ def test_maxima_of_a_loop(maximum: str, stable: bool) -> None:
 
 
 def test_the_larger_of_two_maxima_bounds_what_each_bounds() -> None:
-    """Factors between maxima, as the rewrite makes them."""
+    """Factors between maxima, like those of the rewrite."""
     x, y = tensor(4, 8), tensor(4, 8)
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:

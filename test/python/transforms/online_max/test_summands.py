@@ -1,4 +1,5 @@
-"""Logarithms of sums of exponentials: where the maximum is added back, and what that is worth."""
+"""Logarithms of sums of exponentials: where the maximum is added back, and the resulting
+accuracy."""
 
 from __future__ import annotations
 
@@ -97,8 +98,8 @@ def test_logarithms(what: str, scale: float) -> None:
 
 @pytest.mark.parametrize("what", EXACT)
 def test_large_scores_that_are_near_each_other(what: str) -> None:
-    """Scores around 1e4: their spacing in f32 is 1e-3, and so is the error of anything to which the
-    maximum is added back. Where it cancels, nothing of that is seen.
+    """Scores around 1e4: their spacing in f32 is 1e-3, and so is the error of any value to which
+    the maximum is added back. If it cancels, there is no such error.
     """
     x = 1e4 + np.random.default_rng(0).standard_normal((4, 32))
     x = x.astype(np.float32).astype(np.float64)
@@ -141,6 +142,6 @@ def test_verified(what: str) -> None:
 
 
 def test_exponential_of_a_logarithm() -> None:
-    """It is an exponential of its own: its argument does not depend on the maximum any more."""
+    """It is a separate exponential: its argument no longer depends on the maximum."""
     result = stabilize(rows("exp"))
     assert not all(e.stable for e in result.exponentials)

@@ -1,4 +1,4 @@
-"""Programs as calls of PyTorch compute what the programs do."""
+"""Programs as calls of PyTorch compute the same as the programs."""
 
 from __future__ import annotations
 

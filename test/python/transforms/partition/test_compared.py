@@ -68,7 +68,7 @@ def test_other_comparisons_cut_nothing() -> None:
     y = b.unary(UnaryFn.EXP, x)
     positive = b.binary(BinaryFn.LT, b.constant(0.0), y)  # with a number
     apart = b.binary(BinaryFn.LT, b.unary(UnaryFn.EXP, z), y)  # with another tensor
-    number = b.binary(BinaryFn.EQ, y, y)  # each element with itself alone
+    number = b.binary(BinaryFn.EQ, y, y)  # each element only with itself
     both = b.binary(BinaryFn.AND, b.binary(BinaryFn.AND, positive, apart), number)
     given = counts(b, x)  # it is in memory
     whole = graph(b, (x, z), b.binary(BinaryFn.KEEP, both, y), given)
@@ -77,7 +77,7 @@ def test_other_comparisons_cut_nothing() -> None:
 
 
 def test_positions_go_with_what_reads_them() -> None:
-    """No part hands over what is made of positions alone: each has its own."""
+    """No part passes on tensors that depend only on positions: each part computes them."""
     b = Builder()
     x = value(4, 8)
     line = iota(b, (8,), 0)

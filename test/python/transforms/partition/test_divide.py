@@ -1,4 +1,4 @@
-"""Large programs in parts: what is cut where, and that the parts together are the program."""
+"""Large programs in parts: the places of cuts, and the parts together are the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ F32 = DType.F32
 
 
 def layers(count: int, width: int = 8) -> KernelGraph:
-    """Layers with a residual: a norm over the last dimension, a product and a function of it."""
+    """Layers with a residual: a norm over the last dimension, a product, and a function of the
+    product."""
     build = Builder()
     x = Value(TensorType((4, width), F32))
     inputs = [x]
@@ -49,7 +50,7 @@ def test_equal_layers_are_cut_alike() -> None:
     assert all(sum(map(weight, part.ops)) <= LARGEST for part in parts)
     different = {signature(part) for part in parts}
     assert len(parts) > 4 * len(different)
-    # Cuts are where the residual alone is handed over, never inside of a layer.
+    # Cuts are where only the residual is passed on, never inside a layer.
     assert all([v.shape for v in part.outputs] == [(4, 8)] for part in parts)
 
 
@@ -62,7 +63,7 @@ def test_a_remainder_goes_to_a_neighbour(weights: tuple[int, ...], expected: lis
     build = Builder()
     narrow = Value(TensorType((1,), F32))
     y = narrow
-    for count in weights:  # between two runs one number is handed over, inside of them many
+    for count in weights:  # one number is passed on between two runs, many inside them
         y = build.broadcast(y, (64,))
         for _ in range(count - 1):
             y = build.unary(UnaryFn.TANH, y)
@@ -97,7 +98,7 @@ def test_random_chains_with_branches(data: st.DataObject) -> None:
 
 
 def assert_same(graph: KernelGraph) -> None:
-    """The parts, run one after the other, give what the program gives."""
+    """The parts, run one after the other, give the program's results."""
     rng = np.random.default_rng(1)
     given_inputs = [rng.standard_normal(v.shape) for v in graph.inputs]
     known = dict(zip(graph.inputs, given_inputs, strict=True))
@@ -111,7 +112,7 @@ def assert_same(graph: KernelGraph) -> None:
 
 
 def test_a_view_that_leaves_a_part_and_is_read_by_another() -> None:
-    """The reader has the view of its own, of a tensor that the part hands over too."""
+    """The reader contains the view, of a tensor that the part also passes on."""
     build = Builder()
     x, w = (Value(TensorType(shape, F32)) for shape in ((4, 8), (8, 8)))
     seen = build.reshape(build.matmul(x, w), (4, 2, 4))
@@ -131,8 +132,8 @@ def test_a_view_that_leaves_a_part_and_is_read_by_another() -> None:
 
 
 def test_numbers_are_not_handed_over() -> None:
-    """Both places are as good for the bytes, and the middle is the more even one, though a number
-    is used before and after it."""
+    """Both places are equally good for the bytes, and the middle is more even, although a number is
+    used before and after it."""
     build, x = Builder(), Value(TensorType((4, 8), F32))
     number = build.constant(2.0)
     y = build.binary(BinaryFn.ADD, x, number)
@@ -161,7 +162,8 @@ def normalised(rows: int, width: int = 512) -> tuple[list[Op], list[list[Op]]]:
 
 
 def test_rows_are_summed_where_they_are_made() -> None:
-    """The next run begins with the product; a few rows are only passed on where that is least."""
+    """The next run begins with the product; a few rows are passed on only if that costs the
+    least."""
     for rows, first in ((32, Matmul), (16, Unary), (1, Unary)):
         ops, runs = normalised(rows)
         assert [op for run in runs for op in run] == ops

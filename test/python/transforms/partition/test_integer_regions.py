@@ -1,4 +1,4 @@
-"""Which ops on integers become formulas, and which remain calls of PyTorch."""
+"""Ops on integers that become formulas, and ops that remain calls of PyTorch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def test_each_value_that_others_read_has_a_formula() -> None:
 
 
 def test_small_integers_are_computed_again() -> None:
-    """What kernels could compute as floats is computed in the formula, not written for it."""
+    """Values that kernels could compute as floats are computed in the formula, not written for
+    it."""
     b, ids = Builder(), value(4)
     negative = b.binary(BinaryFn.LT, ids, b.constant(0, I64))
     graph = divided(b, [ids], b.binary(BinaryFn.KEEP, negative, b.binary(BinaryFn.ADD, ids, ids)))
@@ -86,7 +87,7 @@ def test_small_integers_are_computed_again() -> None:
 
 
 def test_known_ranges_stay_floats() -> None:
-    """What kernels hold as f32 is computed as before."""
+    """Integers that kernels hold as f32 are computed as before."""
     b = Builder()
     x, i = value(8, dtype=DType.F32), iota(b, (8,), 0)
     near = b.binary(BinaryFn.LT, b.binary(BinaryFn.MUL, i, b.constant(3, I64)), b.constant(9, I64))
@@ -95,7 +96,7 @@ def test_known_ranges_stay_floats() -> None:
 
 
 def test_floats_end_formulas() -> None:
-    """What is computed of floats is computed by kernels; formulas only convert."""
+    """Functions of floats are computed by kernels; formulas only convert."""
     b, ids = Builder(), value(4, dtype=DType.I32)
     x = b.cast(b.binary(BinaryFn.MUL, ids, ids), DType.F32)
     y = b.cast(b.unary(UnaryFn.EXP, x), I64)
@@ -176,7 +177,7 @@ def test_functions_of_bits_are_calls_until_then() -> None:
 
 
 def test_other_types_are_seen_by_calls_alone() -> None:
-    """What stands for unsigned integers is not what a formula computes with."""
+    """Formulas do not compute with representations of unsigned integers."""
     b, ids, y = Builder(), value(4, dtype=DType.I8), value(4, dtype=DType.I8)
     call = External((ids, ids), (y,), "aten.bitwise_and.Tensor", (), ("uint8", "uint8"))
     b.ops.append(call)

@@ -30,7 +30,7 @@ def in_parts(graph: KernelGraph) -> KernelGraph:
 @given(
     st.lists(
         st.one_of(
-            st.integers(-(2**52), 2**52),  # what float64 holds
+            st.integers(-(2**52), 2**52),  # integers that float64 holds
             st.sampled_from([0, 1, -1, PART, PART + 1, -PART, PART**2, PART**2 + 1, -(PART**2)]),
         ),
         min_size=8, max_size=8,
@@ -75,8 +75,8 @@ def test_what_is_compared_as_it_is() -> None:
 
 
 def test_kernels_have_numbers_of_their_own() -> None:
-    """PyTorch makes the 3 to whose power it raises integers; the kernel, which compares with 3,
-    does not read it."""
+    """PyTorch makes the exponent 3 of integers; the kernel, which compares with 3, does not read
+    it."""
     b = Builder()
     ids = Value(TensorType((8,), DType.I64))
     three = b.constant(3, DType.I64)

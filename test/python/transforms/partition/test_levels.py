@@ -32,14 +32,14 @@ def computed(steps: tuple[Step, ...]) -> list[set[Op]]:
 
 
 def layer(build: Builder, x: Value, position: Value, weights: tuple[Value, Value]) -> Value:
-    """A product of a position's angle, as rotary attention has one, and a residual."""
+    """A product of a position's angle, as in rotary attention, and a residual."""
     h = build.matmul(build.unary(UnaryFn.TANH, x), weights[0])
     h = build.binary(BinaryFn.MUL, h, build.unary(UnaryFn.COS, position))
     return build.binary(BinaryFn.ADD, x, build.matmul(h, weights[1]))
 
 
 def test_what_no_call_needs_waits_for_those_that_read_it() -> None:
-    """No part is cut where nothing of it is handed to a call: equal layers stay equal."""
+    """No part is cut that passes nothing to a call: equal layers stay equal."""
     build = Builder()
     x, angle, *weights = f32(4, 8), f32(4, 8), *(f32(8, 8) for _ in range(4))
     position = call(build, "aten.abs.default", angle)
@@ -53,7 +53,7 @@ def test_what_no_call_needs_waits_for_those_that_read_it() -> None:
 
 
 def test_products_of_what_a_call_reads_stay_together() -> None:
-    """A query is computed with keys that are stored in a cache, though it is read later."""
+    """A query is computed with keys that are stored in a cache, although it is read later."""
     build = Builder()
     x, cache, keys, queries = f32(1, 8), f32(4, 8), f32(8, 8), f32(8, 8)
     h = build.unary(UnaryFn.TANH, x)
@@ -67,7 +67,7 @@ def test_products_of_what_a_call_reads_stay_together() -> None:
 
 
 def test_a_function_that_reads_little_goes_with_its_reader() -> None:
-    """What is kept of an input is not stored for the part that adds to it; sums that are as large
+    """Kept values of an input are not stored for the part that adds to it; sums of the same size
     are."""
     build = Builder()
     x, rows = f32(4, 8), f32(4, 8)
@@ -127,7 +127,7 @@ def test_the_steps_in_order_are_the_program(data: st.DataObject) -> None:
 def run(
     steps: tuple[Step | Op, ...], graph: KernelGraph, given_inputs: list[np.ndarray]
 ) -> dict[Value, np.ndarray]:
-    """What the steps compute, one after the other, in float64."""
+    """Return the results of the steps, one after the other, in float64."""
     known = dict(zip(graph.inputs, given_inputs, strict=True))
     for step in steps:
         if isinstance(step, External):

@@ -1,4 +1,4 @@
-"""Ops that a program has twice: one kernel, and results of their own."""
+"""Ops that occur twice in a program: one kernel, and separate results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, V
 from mirage.transforms.partition.repeated_ops import without_repeated_ops
 
 NO_SEARCH: dict[str, int] = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
-"""Bounds that leave a program with its own ops."""
+"""Limits that leave a program with its own ops."""
 
 
 def f32(*shape: int) -> Value:
@@ -41,7 +41,8 @@ def updates(x: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 @pytest.mark.parametrize("program", [cast_twice, views, inside, updates])
 def test_a_program_of_own_ops_has_results_of_their_own(program: Callable[..., object]) -> None:
-    """Equal kernels were merged, and the program refused: two outputs were one tensor."""
+    """Equal kernels used to be merged, and the program was refused, since two outputs were one
+    tensor."""
     x, w = torch.randn(8, 8), torch.randn(8, 8)
     graph = mirage.from_torch(program, x, w, allow_fallback=True)
     options = OptimizeOptions(chip="h200", bounds=NO_SEARCH, jobs=1, use_cache=False)

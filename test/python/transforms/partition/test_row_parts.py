@@ -1,4 +1,4 @@
-"""Parts of rows that a program cuts are looked up by themselves."""
+"""Parts of rows that a program slices are looked up separately."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_program_without_lookups_stays() -> None:
 
 
 def test_what_a_kernel_with_several_results_stores_stays() -> None:
-    """A part that is solved already: a slice of one of a kernel's results, beside a lookup."""
+    """A part that is already solved: a slice of one of a kernel's results, next to a lookup."""
     table, index, x = value(EXPERTS, WIDTH), value(TOKENS, dtype=DType.I64), value(TOKENS, INNER)
     one, other = value(TOKENS, INNER), value(TOKENS, INNER)
     b = Builder()

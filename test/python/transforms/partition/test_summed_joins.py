@@ -14,8 +14,8 @@ from mirage.transforms.partition.summed_joins import summed_joins
 
 def step(parts: tuple[int, int] = (8, 4), keys: tuple[int, int] = (8, 4), *, given: bool = False,
          summed: bool = True, dtype: DType = DType.F32) -> KernelGraph:  # fmt: skip
-    """A query of two parts, joined before a call stores keys and multiplied by these afterwards, in
-    f32 whatever their type."""
+    """A query of two parts, joined before a call stores keys and multiplied by these afterwards,
+    always in f32."""
     b = Builder()
 
     def wide(v: Value) -> Value:
@@ -35,7 +35,7 @@ def step(parts: tuple[int, int] = (8, 4), keys: tuple[int, int] = (8, 4), *, giv
 
 
 def handed(graph: KernelGraph) -> set[tuple[int, ...]]:
-    """The shapes of what the first part hands over."""
+    """Return the shapes of the tensors that the first part passes on."""
     (first, *_) = (s.graph for s in partition(graph) if isinstance(s, Part))
     return {v.shape for v in first.outputs}
 

@@ -1,4 +1,4 @@
-"""Integers that are computed of floats stay floats, and what is known of them shortens the way."""
+"""Integers that are computed from floats stay floats, and known ranges simplify the ops."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def tensor(*shape: int, dtype: DType = DType.F32) -> Value:
 
 
 def counted(b: Builder, x: Value, dtype: DType) -> Value:
-    """How many elements of each row are positive, 0 to ``COLUMNS``."""
+    """The number of positive elements of each row, 0 to ``COLUMNS``."""
     positive = b.cast(b.binary(BinaryFn.LT, b.constant(0), x), DType.F32)
     return b.cast(b.reshape(b.reduce(ReduceFn.SUM, positive, (1,)), (ROWS,)), dtype)
 

@@ -1,4 +1,4 @@
-"""Exponentials that are computed again in another kernel than the one that sums them."""
+"""Exponentials that are recomputed in a kernel other than the one that sums them."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ def test_other_scores_do_not_use_it() -> None:
 
 @pytest.mark.parametrize("diagonal", [True, False])
 def test_blocks_on_the_diagonal_have_not_seen_the_row(diagonal: bool) -> None:
-    """Both dimensions are cut by the same axis: each row meets a part of the columns only."""
+    """Both dimensions are cut by the same axis: each row is combined with only a part of the
+    columns."""
     x, d = tensor(8, 8), tensor(8, 1)
     gx, b = Value(x.type), Builder(in_block=True)
     width = 4 if diagonal else 8
@@ -150,8 +151,8 @@ def test_blocks_on_the_diagonal_have_not_seen_the_row(diagonal: bool) -> None:
 
 
 def test_exponentials_of_single_elements_are_no_divisors() -> None:
-    """``exp(x) / exp(x)`` beside a stored row maximum: both may vanish, where each on its own would
-    not.
+    """``exp(x) / exp(x)`` relative to a stored row maximum: both may vanish, although each by
+    itself would not.
     """
     q, k = tensor(8, DIM), tensor(DIM, KEYS)
     (first,) = row_sums(q, k, "rows")
@@ -175,7 +176,7 @@ def test_exponentials_of_single_elements_are_no_divisors() -> None:
 
 def test_columns_of_a_loop_beside_the_maximum_of_the_row_are_no_divisors() -> None:
     """The loop adds tiles element by element, and their row sums too: a column of the former may
-    vanish beside the maximum of the row.
+    vanish compared with the maximum of the row.
     """
     x = tensor(3, 16)
     gx, b, body = Value(x.type), Builder(in_block=True), Builder(in_block=True)
@@ -193,7 +194,7 @@ def test_columns_of_a_loop_beside_the_maximum_of_the_row_are_no_divisors() -> No
 
 @pytest.mark.parametrize("name", ["softmax_n16384", "softmax_v128256", "prefill"])
 def test_candidates_of_long_rows(name: str) -> None:
-    """Rows that no block holds: their sums are a kernel of their own."""
+    """Rows that no block holds: their sums are a separate kernel."""
     candidates = superoptimize(get(name).graph(), H200).candidates
     assert candidates
     for candidate in candidates:

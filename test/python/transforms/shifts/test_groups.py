@@ -1,4 +1,4 @@
-"""Exponentials that are added get one maximum: attention over parts of keys that nobody joins."""
+"""Exponentials that are added get one maximum: attention over parts of keys that are not joined."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_sums_of_two_exponentials(kind: str) -> None:
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         (high,) = evaluate_floats(result.graph, [x + 1e4, y + 1e4])
     np.testing.assert_allclose(high, want, rtol=1e-10)
-    if kind != "maximum":  # to the verifier a maximum is no homogeneous function
+    if kind != "maximum":  # the verifier does not know that a maximum is homogeneous
         assert verify(graph, result.graph, VerifyOptions(seed=3)).kind is Kind.PROVED
 
 

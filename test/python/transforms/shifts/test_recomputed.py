@@ -1,4 +1,4 @@
-"""Exponentials that are computed again use the maximum of the first pass."""
+"""Recomputed exponentials use the maximum of the first pass."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Array = np.ndarray[Any, Any]
 
 
 def meaning(what: str, x: Array, y: Array) -> Array:
-    """What :func:`two_passes` computes, in float64 with the row maximum."""
+    """Return the result of :func:`two_passes`, in float64 with the row maximum."""
     shifted = x - x.max(axis=1, keepdims=True)
     e = np.exp(shifted)
     p, logs = e / e.sum(axis=1, keepdims=True), shifted - np.log(e.sum(axis=1, keepdims=True))
@@ -40,7 +40,7 @@ def meaning(what: str, x: Array, y: Array) -> Array:
 @pytest.mark.parametrize("tiles", [(8, 8), (8, 16), (12, 8), (8, 12)], ids=str)
 @pytest.mark.parametrize("what", ["softmax", "average", "entropy"])
 def test_two_passes(what: str, tiles: tuple[int, int], scale: float) -> None:
-    """Tiles of different sizes, also such that overhang in one of the passes."""
+    """Tiles of different sizes, also ones that overhang in one of the passes."""
     graph = two_passes(tiles=tiles, what=what)
     result = stabilize(graph)
     assert [e.reason for e in result.exponentials] == ["", ""]
@@ -75,7 +75,7 @@ def test_verified(what: str) -> None:
 
 
 def test_other_scores_do_not_use_it() -> None:
-    """They may be larger than all that the first pass saw."""
+    """They may be larger than all those of the first pass."""
     graph = two_passes(what="shifted scores")
     result = stabilize(graph)
     assert result.graph is graph
@@ -140,7 +140,7 @@ def test_a_part_of_the_row_does_not_cover_the_rest() -> None:
 
 
 def test_each_pass_may_do_on_its_own() -> None:
-    """The second pass sums for itself, and what it computes needs no other maximum: both do."""
+    """The second pass computes its own sums, and its values need no other maximum."""
 
     def build(b: Builder, params: tuple[Value, ...]) -> Value:
         found: list[Value] = []

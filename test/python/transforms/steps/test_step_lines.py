@@ -51,7 +51,7 @@ def test_blocks_take_no_step_between_those_that_they_need(name: str) -> None:
 
 
 def summed(graph: KernelGraph) -> KernelGraph:
-    """With the sum of each tile's rows as a further result: also of those that overhang."""
+    """With the sum of each tile's rows as a further result, including tiles that overhang."""
     (launch,) = launches(graph.ops)
     b = Builder(in_block=True)
     total = b.reduce(ReduceFn.SUM, launch.body.outputs[0].value, (0,))
@@ -66,7 +66,7 @@ def summed(graph: KernelGraph) -> KernelGraph:
 
 @pytest.mark.parametrize("n", [22, 24])
 def test_rows_that_overhang_count_where_they_are_read(n: int) -> None:
-    """They are at position 0, and see the first keys."""
+    """They are at position 0, and attend to the first keys."""
     steps = loop_of(skip_steps(summed(looped(window(5), n)))).steps
     assert steps is not None
     assert (steps.first == StepNumber(())) == (n == 22)

@@ -63,7 +63,7 @@ P = 33554393  # the largest prime below 2^25: the hardest case for exactness
 
 @pytest.mark.parametrize("count", [1, 4, 40])
 def test_residues_of_few_and_of_many(count: int) -> None:
-    """Which are not computed alike; what is no number is none afterwards."""
+    """They are computed differently; NaN stays NaN."""
     m = Modulus(P)
     largest = (1 << 52) - 1
     near = [n * P + k for n in (0, 1, 2, P - 1, P, (largest // P) - 1) for k in (-1, 0, 1)]
@@ -186,7 +186,7 @@ def test_uninterpreted_functions_are_functions_and_nothing_more(domain):
     ("shape", "dims"), [((0, 5), (1,)), ((3, 0, 4), (2,)), ((0, 2, 3), (1, 2))]
 )
 def test_reductions_of_no_rows(domain, fn, shape, dims):
-    """A sample may want nothing of a value: no rows, each of which has elements."""
+    """A sample may need nothing of a value: no rows, although each row has elements."""
     x = domain.integers(np.zeros(shape))
     result = domain.reduce(fn, x, dims, DType.F32)
     expected = tuple(1 if d in dims else n for d, n in enumerate(shape))
@@ -194,7 +194,7 @@ def test_reductions_of_no_rows(domain, fn, shape, dims):
 
 
 def test_a_maximum_is_that_of_its_row(domain):
-    """Whatever the order of the reduced dimensions among the others."""
+    """For any order of the reduced dimensions among the others."""
     rng = np.random.default_rng(0)
     x = domain.random(rng, (2, 3, 4))
     result = domain.reduce(ReduceFn.MAX, x, (0, 2), DType.F32)

@@ -61,7 +61,7 @@ def test_what_is_no_multiple_is_no_quotient() -> None:
 
 
 def test_signs_divide_nothing_that_they_do_not() -> None:
-    """``1 - s^2`` is zero for a sign ``s``, whatever it is divided by."""
+    """``1 - s^2`` is zero for a sign ``s``, with any divisor."""
     domain = RealNumbers(most_work=100_000)
     x = domain.inputs(0, (1,))[0].item()
     one = Ratio({(0, 0): 1})

@@ -29,7 +29,7 @@ NUMBERS = st.fractions(-4, 4, max_denominator=6)
 @given(st.lists(st.tuples(*[st.integers(-3, 3)] * 3, st.sampled_from((-1, 0, 1))), max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_what_there_is_can_be(rows: list[tuple[int, int, int, int]]) -> None:
-    """Signs that numbers have are never taken for impossible."""
+    """Possible signs of numbers are never treated as impossible."""
     signed = [({X: Fraction(a), Y: Fraction(b), ONE: Fraction(c)}, s) for a, b, c, s in rows]
     x, y = np.meshgrid(np.arange(-30, 31), np.arange(-30, 31))  # in sixths
     there = np.ones(x.shape, bool)
@@ -164,7 +164,7 @@ def test_what_is_known_of_signs() -> None:
 
 
 def drawn(seed: int, change: bool) -> KernelGraph:
-    """Maxima, magnitudes and choices at random; one of them another one with ``change``."""
+    """Random maxima, magnitudes and choices; with ``change``, one of them differs."""
     own = random.Random(seed)
 
     def made(b: Builder, x: Value, y: Value) -> Value:
@@ -188,7 +188,7 @@ def drawn(seed: int, change: bool) -> KernelGraph:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_choices(seed: int) -> None:
-    """A program is itself, and none is proved that differs at a point of a grid."""
+    """A program equals itself, and none is proved that differs at a point of a grid."""
     first, second = drawn(seed, False), drawn(seed, True)
     assert prove_by_cases(first, first, {}).holds
     grid = [-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0]
@@ -199,7 +199,7 @@ def test_random_choices(seed: int) -> None:
 
 
 def test_outputs_are_counted_before_any_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An output that is too large is found out before time is spent on a smaller one."""
+    """An output that is too large is detected before time is spent on a smaller one."""
 
     def graph(n: int) -> KernelGraph:
         x, b = Value(TensorType((4, n), DType.F32)), Builder()

@@ -70,14 +70,14 @@ def test_a_choice_by_a_known_number_is_one_of_two(domain: KnownNumbers) -> None:
     assert domain.same(kept[0][0], x[0])
     lost = domain.binary(BinaryFn.KEEP, held(domain, 0.0), (x,), F32)
     assert number_of(lost[0].item()) == 0
-    # what is not chosen may be infinite
+    # the operand that is not chosen may be infinite
     assert value(domain.binary(BinaryFn.KEEP, held(domain, 0.0), held(domain, -math.inf), F32)) == 0
 
 
 def test_a_choice_by_an_unknown_truth_value_is_a_product_of_polynomials_only(
     domain: KnownNumbers,
 ) -> None:
-    """What is computed by a division may be no number where it is not chosen."""
+    """The result of a division may be NaN where it is not chosen."""
     c, x = ((domain.inputs(i, (1,))[0],) for i in (0, 1))
     truth = domain.binary(BinaryFn.LT, c, held(domain, 0.0), F32)
     kept = domain.binary(BinaryFn.KEEP, truth, x, F32)
@@ -164,7 +164,7 @@ def test_other_places_are_other_rows(domain: KnownNumbers, step: float, start: f
 
 
 def test_places_that_may_be_fractions_have_no_steps(domain: KnownNumbers) -> None:
-    """``2 x`` may be any whole number where ``x`` need not be one."""
+    """``2 x`` may be any whole number if ``x`` need not be one."""
     (table,) = domain.inputs(0, (4, 1))
     halves = domain.inputs(1, (1,))
     (found,) = looked_up(domain, (table,), moved(domain, halves, 2.0, 0.0))

@@ -1,4 +1,4 @@
-"""Logarithms of exponentials: ``log(e^c a) = c + log(a)``, and nothing that only looks like it."""
+"""Logarithms of exponentials: ``log(e^c a) = c + log(a)``, and no similar formula that is wrong."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def cross_entropy(build) -> KernelGraph:
 
 
 def online(*, keep_last=True, rescaled=True, other_sum=False, shift="largest") -> KernelGraph:
-    """The same program in one kernel, with words in steps and a running maximum."""
+    """The same program in one kernel, with the vocabulary in steps and a running maximum."""
     x = graphs.tensor(ROWS, WORDS, dtype=F32)
     p = graphs.tensor(ROWS, WORDS)
 
@@ -186,7 +186,7 @@ def test_logarithms_of_products_are_not_split_where_that_is_undefined():
     product = function(lambda b, x, y: b.unary(LOG, b.binary(MUL, x, y)), x, y)
     apart = function(lambda b, x, y: b.binary(ADD, b.unary(LOG, x), b.unary(LOG, y)), x, y)
     verdict = verify(product, apart, QUICK)
-    assert verdict.kind is Kind.REFUTED  # by numbers for which the candidate gives none
+    assert verdict.kind is Kind.REFUTED  # by numbers for which the candidate gives NaN
     assert not verdict.accepted
 
 
@@ -232,7 +232,7 @@ def test_the_logarithm_of_a_softmax(stable):
 
 @pytest.mark.parametrize("sign", [1, -1])
 def test_quotients_are_split_only_if_one_side_is_positive(sign):
-    """Where both may be negative, ``log(n / m)`` is defined and ``log(n) - log(m)`` is not."""
+    """If both may be negative, ``log(n / m)`` is defined and ``log(n) - log(m)`` is not."""
     x, y = graphs.tensor(ROWS, WORDS, dtype=F32), graphs.tensor(ROWS, WORDS, dtype=F32)
 
     def build(split):
@@ -252,7 +252,7 @@ def test_quotients_are_split_only_if_one_side_is_positive(sign):
 
 def test_exponentials_times_logarithms_have_no_residue():
     """Entropy: the logarithm has no first residue and the exponential no second one, so that only
-    the attempt that asks no field shows it."""
+    the attempt without a field shows it."""
 
     def log_of_square(b, x):
         total = b.reduce(ReduceFn.SUM, b.unary(EXP, x), (1,))
@@ -301,7 +301,7 @@ def test_discrete_logarithms_of_nothing_are_undefined(domain):
     assert not domain.agreement(logs, logs)[1].any()
 
 
-# ---- what comes out ------------------------------------------------------------------------------
+# ---- the moved part ------------------------------------------------------------------------------
 
 MONOMIALS = {0: (), 1: ((7, 1),), 2: ((8, 1),), 3: ((5, 1), (7, 1)), 4: ((5, -1), (7, 1))}
 
@@ -314,7 +314,7 @@ def test_only_what_all_exponents_share_comes_out():
     assert common({(0, 1): -1, (0, 2): 1}, {(0, 1): -1}) == {(0, 1): -1}
     assert common({(0, 1): -1}, {(0, 1): 1}) == {}  # different multiples
     assert common({(0, 1): -1}, {}) == {}
-    assert common({(0, 2): 1}, {(0, 2): 1, (0, 1): 3}) == {}  # no value of a function
+    assert common({(0, 2): 1}, {(0, 2): 1, (0, 1): 3}) == {}  # not a value of a function
 
 
 def test_coefficients_of_functions_are_taken_whole():

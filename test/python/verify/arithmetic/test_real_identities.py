@@ -79,7 +79,7 @@ FOUND: list[tuple[Expression, Expression]] = [
     (of(UnaryFn.SIN, both(SUB, x(0), x(1))),
      of(UnaryFn.NEG, of(UnaryFn.SIN, both(SUB, x(1), x(0))))),
 ]  # fmt: skip
-"""Equal without any condition but that they are defined."""
+"""Equal wherever they are defined."""
 
 
 @pytest.mark.parametrize("pair", FOUND)
@@ -106,7 +106,7 @@ WRONG: list[tuple[Expression, Expression]] = [
 
 @pytest.mark.parametrize("pair", WRONG)
 def test_what_does_not_hold_is_not_found(pair: tuple[Expression, Expression]) -> None:
-    """The third would be, if roots of products were split without knowing signs: with three
+    """The third would be proved if roots of products were split without knowing signs: with three
     negative numbers the left side is positive."""
     assert not same(*pair)
     for signs in product((1, -1), repeat=5):
@@ -135,8 +135,8 @@ def random_expression(rng: random.Random, depth: int) -> Expression:
 
 @pytest.mark.parametrize("kind", [RealNumbers, Waves])
 def test_equal_normal_forms_are_equal_numbers(kind: type[RealNumbers]) -> None:
-    """Many random expressions in one calculation: those that look alike have the same values
-    wherever both are defined."""
+    """Many random expressions in one calculation: those with equal normal forms have the same
+    values wherever both are defined."""
     rng = random.Random(11)
     points = np.random.default_rng(5).standard_normal((3, 64))
     checked = 0

@@ -1,4 +1,4 @@
-"""Reciprocals as symbols: those of multiples are multiples, however long the sum is."""
+"""Reciprocals as symbols: those of multiples are multiples, for sums of any length."""
 
 from __future__ import annotations
 
@@ -80,7 +80,8 @@ def test_reciprocals_of_other_sums_differ(terms: int) -> None:
 
 
 def _folding(terms: int, which: str) -> bool:
-    """Whether ``s * s * t`` is seen to be equal to something else, of sums of ``terms`` terms."""
+    """Return whether ``s * s * t`` is found equal to another expression, for sums of ``terms``
+    terms."""
     domain = Symbolic(fold=True)
     (x,), (y,) = (domain.inputs(i, (terms,)) for i in range(2))
 

@@ -1,4 +1,4 @@
-"""Sines and cosines as exponentials: what is found, and what would be wrong."""
+"""Sines and cosines as exponentials: identities that are found, and wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that is shared out."""
+"""Work that is divided among workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_without_workers_it_is_done_here() -> None:
 
 
 class Broken(Executor):
-    """Its worker dies after so many jobs."""
+    """Its worker dies after a number of jobs."""
 
     def __init__(self, after: int) -> None:
         self.left = after

@@ -1,5 +1,5 @@
-"""Rounding errors that are measured in several situations at once are those that are measured in
-one after the other."""
+"""Rounding errors that are measured in several situations at once equal those that are measured one
+after the other."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ KEYS = {"keys": 1 << 15, "batch": 64, "rows": 1}
 
 
 def test_candidates_over_cells_are_measured_together() -> None:
-    """They get what each of them gets alone, however many share the work."""
+    """They get the same results as alone, for any number of workers."""
     reference = products(False, **KEYS)
     graphs = [products(False, **KEYS), products(False, **KEYS, scaled=True)]
     entries = [Entry(g, (0,), None, True) for g in graphs]

@@ -1,5 +1,5 @@
-"""Candidates of one program verified together: what they share is measured once, and each gets the
-verdict that it gets alone."""
+"""Candidates of one program verified together: common work is done once, and each gets the same
+verdict as alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OPTIONS = VerifyOptions(seed=3)
 
 
 def squares(kind: str) -> tuple[KernelGraph, list[Value]]:
-    """Sums of the squares of ``x + y``, and what it stores. ``half`` rounds squares to f16."""
+    """Sums of the squares of ``x + y``, and the stored values. ``half`` rounds squares to f16."""
     b = Builder()
     x, y = (Value(TensorType((8, 512), DType.F16)) for _ in range(2))
     a = b.binary(BinaryFn.ADD, x, y)
@@ -78,7 +78,7 @@ def test_the_first_op_with_large_errors_is_named() -> None:
 
 
 def test_who_lies_about_what_is_stored_is_refused_all_the_same() -> None:
-    """What is said to be stored says at most whose fault it is."""
+    """Statements about stored values only help to find the faulty kernel."""
     reference, values = squares("plain")
     graph, stored = squares("half")
     lies = ((values[0], stored[0]), (values[1], stored[0]), (values[0], stored[1]))
@@ -146,7 +146,7 @@ def test_where_the_time_will_not_do_the_first_go_on() -> None:
 
 
 def test_what_is_not_measured_is_not_accepted() -> None:
-    """Neither at the deadline, nor because somebody else's situations hold."""
+    """Neither at the deadline, nor because another candidate passes its situations."""
     reference, values = squares("plain")
     entries = [Entry(c.candidate, (0,), c.hint) for c in claims(reference, values, ("product",))]
     (result,) = rounding_of(reference, entries, OPTIONS, Turn(), time.time() - 1.0)
@@ -159,7 +159,7 @@ def test_what_is_not_measured_is_not_accepted() -> None:
 
 
 def test_a_piece_gets_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that cannot be shown leaves time for the others."""
+    """A candidate that cannot be shown leaves time for the others."""
     given: list[tuple[float, float]] = []
 
     def show(piece: Piece, seed: int, seconds: float, processor: float) -> Shown:
@@ -210,7 +210,7 @@ def other_chain(fault: int | None = None) -> tuple[KernelGraph, list[Value]]:
 
 
 LITTLE = VerifyOptions(seed=1, work=120.0)
-"""Too little for one element of the whole, enough for one of each product."""
+"""Too little work for one element of the whole, enough for one of each product."""
 
 
 def chain_claim(fault: int | None = None) -> tuple[KernelGraph, Claim]:
@@ -246,7 +246,7 @@ def test_a_wrong_kernel_is_not_accepted_piece_by_piece(fault: int) -> None:
 
 
 def test_a_piece_that_fails_its_tests_is_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever believes that all pieces are shown is stopped by the tests of a wrong one."""
+    """If all pieces are wrongly believed to be shown, the tests of a wrong one still fail."""
     monkeypatch.setattr(together_module, "show", lambda *rest: Shown(float("-inf")))
     reference, claim = chain_claim(2)
     right = chain_claim()[1]
@@ -276,7 +276,7 @@ def test_equal_pieces_are_tested_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exponentials(form: str) -> tuple[KernelGraph, Value]:
-    """``exp(exp(x) + y)``: that the sum becomes a product is no identity of the finite field."""
+    """``exp(exp(x) + y)``: the finite field does not know the product for this sum."""
     b = Builder()
     x, y = (Value(TensorType((16, 32), DType.F32)) for _ in range(2))
     inner = b.unary(UnaryFn.EXP, x)

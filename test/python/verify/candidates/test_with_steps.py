@@ -1,4 +1,4 @@
-"""Several candidates that leave out steps, compared as they are on the same inputs."""
+"""Several candidates that leave out steps, compared unchanged on the same inputs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def test_each_candidate_has_its_own_verdict() -> None:
 
 
 def test_what_is_too_large_together_is_compared_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Work that would not do for all of them does for each: none is left untested."""
+    """A limit of work that is too small for all of them together is enough for each: none is left
+    untested."""
     right, wrong = right_and_wrong()
     alone, chosen = held.choose_sample, list[int]()
 

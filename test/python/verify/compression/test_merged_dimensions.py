@@ -1,4 +1,4 @@
-"""Dimensions read as one: the same programs, and no fault that hides in the reading."""
+"""Dimensions read as one: the same programs, and no fault that the reading hides."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QUICK = VerifyOptions(seed=1, numerics=False)
 
 
 def assert_same(graph: KernelGraph, small: KernelGraph, seed: int) -> None:
-    """``small`` is ``graph`` on reshaped inputs, up to the shapes of outputs."""
+    """Check that ``small`` is ``graph`` on reshaped inputs, up to the shapes of outputs."""
     check_graph(small)
     rng = np.random.default_rng(seed)
     inputs = [rng.standard_normal(v.shape) for v in graph.inputs]
@@ -145,7 +145,7 @@ def test_what_needs_one_of_the_dimensions_keeps_them_apart(shape):
 
 
 def wrong_bias(order: str):
-    """A bias of 2 x 48 for the rows, added as it is or in the other order."""
+    """A bias of 2 x 48 for the rows, added unchanged or in the other order."""
 
     def build(b: Builder, x: Value, p: Value) -> Value:
         if order == "other":
@@ -197,8 +197,8 @@ def test_dimensions_of_a_square_are_not_taken_for_one_another():
 
 
 def biased(batch: int, tokens: int, tile: int, fault: str = "") -> tuple[KernelGraph, KernelGraph]:
-    """A bias for each token before the norm keeps batches and tokens apart; one kernel takes tiles
-    of rows across batches all the same. ``fault`` is what the second program does wrong.
+    """A bias for each token before the norm keeps batches and tokens apart; still, one kernel has
+    tiles of rows across batches. ``fault`` is the error of the second program.
     """
     width = 24
     reference = rows(batch, tokens, width, added, (tokens, width))
@@ -245,7 +245,7 @@ def test_digits_that_do_not_fit_are_proved(batch, tokens, tile):
 
 @pytest.mark.parametrize("fault", ["turned", "one", "swapped"])
 def test_faults_among_digits_that_do_not_fit_are_seen(fault):
-    """The small model sees them too, although it does not relate those digits to each other."""
+    """The small model detects them too, although it does not relate those digits to each other."""
     reference, candidate = biased(2, 48, 16 if fault == "swapped" else 32, fault)
     verdict = verify(reference, candidate, QUICK)
     assert not verdict.equivalent

@@ -33,7 +33,7 @@ def plain(graph):
 
 
 def parallel_sizes(*pair):
-    """For each dimension of the inputs whether all its digits are parallel."""
+    """Return for each dimension of the inputs whether all its digits are parallel."""
     programs = [plain(g) for g in pair]
     structure = Structure(programs)
     found = parallel_digits(programs, structure)
@@ -53,7 +53,7 @@ def test_batches_and_rows_are_parallel_and_sums_are_not():
 
 
 def test_two_indices_of_one_digit_are_not_parallel():
-    """``x_i x_j`` is not ``x_i x_i``: with one cell they would look alike."""
+    """``x_i x_j`` is not ``x_i x_i``: with one cell they could not be distinguished."""
     x = graphs.tensor(24, dtype=F32)
 
     def outer(b, x):
@@ -103,7 +103,8 @@ def test_one_row_of_each_segment_is_compared():
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_representatives_decide_as_all_outputs_do(family, monkeypatch):
-    """Mutants, with and without: all indices single or in a bulk, all outputs compared."""
+    """Mutants, with and without compression: all indices single or in a bulk, all outputs
+    compared."""
     pair = FAMILIES[family]
     first = plain(pair.reference)
     different = compared = 0

@@ -30,7 +30,7 @@ def same(first: KernelGraph, second: KernelGraph) -> None:
 
 
 def grouped(tokens: int, heads: int = 2, group: int = 3) -> KernelGraph:
-    """Scores of grouped queries, as exporters write them: the group's heads are rows."""
+    """Scores of grouped queries as written by exporters: the group's heads are rows."""
     b = Builder()
     q = graphs.tensor(2, tokens, heads * group, 8, dtype=DType.F32)
     k = graphs.tensor(2, tokens, heads, 8, dtype=DType.F32)
@@ -145,7 +145,7 @@ def test_a_sum_over_merged_dimensions() -> None:
     merged = b.reshape(x, (2, 12))
     total = b.reduce(ReduceFn.SUM, merged, (1,))
     ratio = b.binary(BinaryFn.DIV, merged, total)
-    y = b.matmul(ratio, w)  # what is contracted stays merged
+    y = b.matmul(ratio, w)  # contracted dimensions stay merged
     z = b.transpose(b.unary(UnaryFn.EXP, ratio), (1, 0))
     graph = KernelGraph("g", (x, w), tuple(b.ops), (y, z))
     found = split((graph,))

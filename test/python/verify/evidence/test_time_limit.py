@@ -1,4 +1,4 @@
-"""Calculations that are ended: by the clock, or by the processor's time."""
+"""Calculations that are ended by wall time or by processor time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_an_endless_calculation_ends(limits: tuple[float, float]) -> None:
 
 
 class Slow:
-    """What is raised while an object of it is finalized is lost."""
+    """Exceptions during the finalization of an object are lost."""
 
     def __del__(self) -> None:
         time.sleep(0.2)
@@ -74,7 +74,7 @@ def test_other_threads_have_no_limit() -> None:
 
 
 def within(inner: float, outer: float, clock: str) -> list[str]:
-    """What ends which of two calculations, one within the other."""
+    """The limit that ends each of two nested calculations."""
     limits = ({"seconds": math.inf, clock: limit} for limit in (inner, outer))
     ended: list[str] = []
     first, second = limits
@@ -98,7 +98,7 @@ def test_a_limit_within_another(clock: str) -> None:
 
 
 def test_an_error_that_a_library_makes_of_it() -> None:
-    """NumPy says that types have nothing in common where its look at them is interrupted."""
+    """NumPy reports that types have no common type if it is interrupted while it examines them."""
 
     def compare() -> None:
         try:

@@ -32,7 +32,7 @@ def scaled_by(factor: Fraction) -> Count:
 
 
 def counted(count: Count) -> KernelGraph:
-    """How many elements of each row are positive, as an i64."""
+    """The number of positive elements of each row, as an i64."""
     x, b = Value(TensorType((4, 48), DType.F32), "x"), Builder()
     positive = b.cast(b.binary(BinaryFn.LT, b.constant(0), x), DType.F32)
     y = b.cast(count(b, positive), DType.I64, whole=True)

@@ -1,5 +1,5 @@
-"""Values that are certainly positive are positive for all inputs, and values that may be zero are
-not claimed to be.
+"""Values that are reported as positive are positive for all inputs; values that may be zero are
+not.
 """
 
 from __future__ import annotations

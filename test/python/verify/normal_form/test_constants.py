@@ -1,4 +1,4 @@
-"""Constants are compared exactly, and read alike only where the kernels are the same."""
+"""Constants are compared exactly, and are treated as equal only if the kernels are the same."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_folded_exactly(make, pair):
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_folded_in_floating_point(pair):
-    """A product that somebody rounded to f64 or to f32 compiles to the same f32."""
+    """A product that was rounded to f64 or to f32 compiles to the same f32 number."""
     a, b = pair
     assert kind(applied(a, b), applied(a * b)) is Kind.PROVED
     assert kind(applied(a, b), in_kernel(single(a * b))) is Kind.PROVED
@@ -132,7 +132,7 @@ def test_half_types_compare_what_kernels_hold_in_f32():
     st.sampled_from([F16, F32, F64]),
 )
 def test_what_is_read_alike_compiles_to_the_same(known, value, dtype):
-    """Whatever is put in place of a constant: no kernel changes."""
+    """No replacement of a constant changes a kernel."""
     candidate = applied(value, dtype=dtype)
     reference = applied(*known, dtype=dtype)
     first, second, read = read_alike(reference, candidate)

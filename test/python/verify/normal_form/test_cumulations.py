@@ -1,4 +1,4 @@
-"""Kernels that take sums, maxima or products so far are proved; those that take others are not."""
+"""Kernels with the same running sums, maxima or products are proved; those with others are not."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, COLUMNS = 8, 12
 
 
 def program(fn: CumulateFn, exclusive: bool = False) -> KernelGraph:
-    """``3 x`` so far, plus ``x``."""
+    """The running sum of ``3 x``, plus ``x``."""
 
     def build(b, x):
         scaled = b.binary(BinaryFn.MUL, x, b.constant(3.0))
@@ -83,7 +83,7 @@ def test_products_so_far_are_proved(exclusive: bool) -> None:
 @pytest.mark.parametrize(
     "candidate",
     [
-        in_blocks(CumulateFn.PROD),  # a factor of each element is none of the product
+        in_blocks(CumulateFn.PROD),  # a factor of each element is not a factor of the product
         in_blocks(CumulateFn.PROD, exclusive=True, late=False),
         in_blocks(CumulateFn.PROD, turned=True, late=False),
         in_blocks(CumulateFn.PROD, parts=2, late=False),
@@ -99,7 +99,7 @@ def test_other_products_are_refuted(candidate: KernelGraph) -> None:
 
 
 def test_sums_are_those_of_choices_by_position() -> None:
-    """A program without the op is equal as well: the op is read as what it means."""
+    """A program without the op is found equal as well: the op is read as its meaning."""
     x = graphs.tensor(ROWS, COLUMNS, dtype=DType.F32)
 
     def differences(b, x):

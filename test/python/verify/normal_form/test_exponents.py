@@ -1,4 +1,4 @@
-"""Exponentials of logarithms, and functions that are made of exponentials."""
+"""Exponentials of logarithms, and functions composed of exponentials."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def silu(b: Builder, x: Value, sign: float = -1.0) -> Value:
 
 
 def log_of_two(b: Builder, x: Value, y: Value, *, kept: bool = True, sign: float = -1.0) -> Value:
-    """The larger one and what the other one adds to it."""
+    """The larger one plus the contribution of the other one."""
     apart = b.binary(SUB, x, y)
     apart = b.binary(BinaryFn.KEEP, b.binary(BinaryFn.NE, x, y), apart) if kept else apart
     small = b.unary(EXP, b.binary(MUL, b.unary(UnaryFn.ABS, apart), b.constant(sign)))

@@ -29,7 +29,7 @@ def length(b: Builder, x: Value) -> Value:
 
 
 def limits(scale: Scale, limit: float, times: float = 127.0, rounded: bool = True) -> int:
-    """Return how many limits are left of a rounded quotient that is limited on both sides."""
+    """Return the number of remaining limits of a rounded quotient that is limited on both sides."""
     b = Builder()
     x = graphs.tensor(4, 8, dtype=DType.F32)
     y = b.binary(BinaryFn.DIV, x, b.binary(BinaryFn.DIV, scale(b, x), b.constant(times)))

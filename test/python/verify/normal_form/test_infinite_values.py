@@ -1,4 +1,4 @@
-"""Which values may be infinite, and that no proof takes one of these for a number."""
+"""Values that may be infinite, which proofs must not treat as numbers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Logarithms of sums of two exponentials, of which the larger one is subtracted. That of other
-elements is neither: no proof may hold, whatever random inputs say."""
+"""Logarithms of sums of two exponentials, from which the larger one is subtracted. That of other
+elements is neither: no proof may hold, even if random inputs agree."""
 
 from __future__ import annotations
 

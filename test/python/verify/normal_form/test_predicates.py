@@ -1,4 +1,4 @@
-"""Masks that are written in several ways, and those that only look alike."""
+"""Masks that are written in several ways, and similar masks that differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Mask = Callable[[Builder, Value, Value], Value]
 
 
 def kept(mask: Mask, positions: bool = True) -> KernelGraph:
-    """What a mask of positions (or of two tensors of numbers) leaves of x."""
+    """x, masked by positions (or by two tensors of numbers)."""
     x, r, c = (
         Value(TensorType(s, DType.F32), name)
         for s, name in (((N, N), "x"), ((N, 1), "r"), ((1, N), "c"))
@@ -127,7 +127,7 @@ def test_no_number_is_between_whole_ones_only() -> None:
 
 
 def test_what_is_kept_of_whole_numbers_is_whole() -> None:
-    """Or zero; of others there may be numbers in between."""
+    """Or zero; otherwise there may be numbers in between."""
 
     def some(b: Builder, r: Value) -> Value:
         return b.binary(BinaryFn.KEEP, b.binary(LT, r, b.constant(5, r.dtype)), r)
@@ -143,7 +143,7 @@ def test_what_is_kept_of_whole_numbers_is_whole() -> None:
 @pytest.mark.parametrize("fn", [AND, OR])
 @pytest.mark.parametrize("known", [0, 1])
 def test_known_truth_values_are_numbers_in_kernels(fn: BinaryFn, known: int) -> None:
-    """A window without an end, as models write it, beside the kernel that is found for it."""
+    """A window without an end, as models write it, and the kernel that is found for it."""
     b = Builder()
     r, c = Value(TensorType((1,), DType.I64)), Value(TensorType((256,), DType.I64))
     mask = b.binary(fn, b.constant(known, DType.I1), b.binary(LT, r, c))
@@ -155,7 +155,7 @@ def test_known_truth_values_are_numbers_in_kernels(fn: BinaryFn, known: int) -> 
 
 
 def test_only_truth_values_have_a_minimum_for_a_conjunction() -> None:
-    """In a kernel truth values are numbers: a conjunction of others is no minimum."""
+    """In a kernel truth values are numbers: a conjunction of other numbers is not a minimum."""
     for fn, other in ((AND, MIN), (OR, MAX)):
         a, c = (Value(TensorType((N,), DType.F32)) for _ in range(2))
         graphs: list[KernelGraph] = []
@@ -234,7 +234,7 @@ def test_truth_values_that_were_computed_with_are_truth_values(name: str) -> Non
 
 
 def test_sums_of_truth_values_are_none() -> None:
-    """They are 2 where both are true, and so is their minimum."""
+    """They are 2 if both are true, and so is their minimum."""
 
     def summed(fn: BinaryFn) -> Mask:
         def mask(b: Builder, r: Value, c: Value) -> Value:

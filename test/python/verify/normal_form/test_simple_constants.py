@@ -1,4 +1,4 @@
-"""Constants as the numbers that they were computed from."""
+"""Constants as the numbers from which they were computed."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def value(*shape: int) -> Value:
 
 
 def looped() -> KernelGraph:
-    """Four results: two of one loop, one of what is around it, one of a tensor of its own."""
+    """Four results: two of one loop, one of the ops around it, one of a separate tensor."""
     x, y = value(16, 32), value(8, 32)
     b = Builder(in_block=True)
     p, q = value(16, 32), value(8, 32)

@@ -10,8 +10,8 @@ from mirage.verify.normal_form.table_indices import looked_up_with, made_of_plac
 
 
 def program(part: bool = False, nowhere: float | None = None) -> KernelGraph:
-    """Rows of a table by indices, of which a ``part`` is used; or, where they are not below 5, by
-    the number ``nowhere``."""
+    """Rows of a table by indices, of which a ``part`` is used, or by the number ``nowhere`` if they
+    are not below 5."""
     b = Builder()
     table, index = Value(TensorType((7, 2), DType.F32)), Value(TensorType((4,), DType.I64))
     found = b.slice(index, (0,), (3,)) if part else b.reshape(index, (4, 1))

@@ -1,4 +1,4 @@
-"""Attempts at a proof end in time, and what was cut off is said."""
+"""Attempts at a proof end in time, and interrupted attempts are reported."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A layer with a causal mask, written by hand and with PyTorch's fused functions, is proved by
-parts: each part computes the mask that it reads, and constants are those that compile to the same
-numbers."""
+parts: each part computes the mask that it reads, and constants that compile to the same numbers are
+equal."""
 
 from __future__ import annotations
 

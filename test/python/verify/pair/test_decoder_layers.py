@@ -1,6 +1,6 @@
 """A decoder layer with rotary positions, grouped queries and a causal mask, in three ways: as
 models write it, with PyTorch's fused functions, and by hand. They are proved equal by parts, in a
-share of the time that two long programs have."""
+fraction of the time for two long programs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def repeated(x: Tensor) -> Tensor:
 
 
 def as_models(x: Tensor, *w: Tensor, first: int = 1) -> Tensor:
-    """With a mask of the least number, and tables as wide as heads."""
+    """With a mask of the least number, and tables of the width of heads."""
     before, wq, wk, wv, wo, after, gate, up, down = w
     h = norm(x, before)
     q = F.linear(h, wq).view(B, S, H, WIDTH).transpose(1, 2)
@@ -58,7 +58,7 @@ def as_models(x: Tensor, *w: Tensor, first: int = 1) -> Tensor:
 
 
 def fused(x: Tensor, *w: Tensor, scale: float | None = None) -> Tensor:
-    """With one product for several weights, and tables as wide as halves of heads."""
+    """With one product for several weights, and tables of the width of half heads."""
     before, wq, wk, wv, wo, after, gate, up, down = w
     qkv = F.linear(F.rms_norm(x, (D,), before, 1e-5), torch.cat([wq, wk, wv]))
     sizes = [D, K * WIDTH, K * WIDTH]
@@ -135,7 +135,7 @@ def test_wrong_layers_are_refuted(pair: Pair) -> None:
 
 
 def test_masks_of_one_program_are_read_first() -> None:
-    """The time for proofs is not spent on programs that differ as they are."""
+    """The time for proofs is not spent on unchanged programs that differ."""
     pair = aligned_of(RIGHT[0], RIGHT)
     assert examine.is_long(pair.reference)
     assert one_has_least_masks(pair.reference, pair.candidate, pair.contents)

@@ -1,4 +1,4 @@
-"""Rounding errors are measured on the same inputs each time; what is wrong with them is said."""
+"""Rounding errors are measured on the same inputs each time, and excessive ones are reported."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ALL = [*TOO_LARGE, *SMALL]
 
 
 def said(verdict: Verdict) -> str:
-    """The evidence about rounding errors."""
+    """Return the evidence about rounding errors."""
     return next(e.text for e in verdict.evidence if e.name == "rounding errors")
 
 

@@ -1,4 +1,4 @@
-"""Roundings that a program writes are part of it where its result is about them."""
+"""Roundings that a program writes are part of it if its result depends on them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def to_integers(b: Builder, x: Value) -> Value:
 
 
 def correction(b: Builder, x: Value) -> Value:
-    """Kahan's, of the sum of an element and 1000 of it."""
+    """Kahan's correction, for the sum of an element and 1000 times this element."""
     y = b.binary(BinaryFn.MUL, x, b.constant(1000.0))
     total = b.binary(BinaryFn.ADD, x, y)
     return b.binary(BinaryFn.SUB, b.binary(BinaryFn.SUB, total, x), y)
@@ -66,7 +66,7 @@ def one(b: Builder, x: Value) -> Value:
 
 
 def norm(narrow: bool) -> Build:
-    """The norm as Transformers writes it: in f32, cast down, times a gain."""
+    """The norm as in Transformers: in f32, cast down, times a gain."""
 
     def build(b: Builder, x: Value) -> Value:
         wide = b.cast(x, F32)
@@ -111,8 +111,8 @@ def test_a_norm_may_stay_in_f32(dtype: DType, seed: int) -> None:
 
 
 def distance(narrow: bool, wide_result: bool = False) -> Build:
-    """The norm of each row less that of the row that is turned, as PyTorch computes it in 16 bits:
-    each norm is rounded."""
+    """The norm of each row minus that of the rotated row, as PyTorch computes it in 16 bits: each
+    norm is rounded."""
 
     def build(b: Builder, x: Value) -> Value:
         def size(y: Value) -> Value:
@@ -160,7 +160,7 @@ def test_casts_of_which_a_program_is_made() -> None:
 
 
 def test_what_overflows_in_a_cast_is_not_known() -> None:
-    """A candidate may do better than to go on with infinity; an infinite number stays one."""
+    """A candidate may do better than continue with infinity; an infinite number stays infinite."""
     x = np.array([1.0, 65504.0, 65520.0, -1e6, np.inf, -np.inf, np.nan])
     for ordinary in (True, False):
         (found,) = WithCasts(ordinary).cast((x,), F16)
@@ -184,8 +184,8 @@ def test_small_numbers_keep_their_digits_where_inputs_are_not_ordinary() -> None
 def test_changes_of_inputs_are_drawn_several_times(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the roundings of inputs change of one number is a matter of luck, and parts of large
-    outputs are small."""
+    """The effect of rounding inputs on one number is a matter of chance, and parts of large outputs
+    are small."""
     seen: list[Sequence[int]] = []
 
     def noted(
@@ -209,7 +209,7 @@ def test_changes_of_inputs_are_drawn_several_times(
 
 
 def to_a_grid(step: float) -> Build:
-    """Multiples of a small number: f16 has no smaller ones than 2^-24."""
+    """Multiples of a small number: the smallest number of f16 is 2^-24."""
 
     def build(b: Builder, x: Value) -> Value:
         small = b.binary(BinaryFn.MUL, x, b.constant(2.0**-24 / step))
@@ -219,15 +219,15 @@ def to_a_grid(step: float) -> Build:
 
 
 def test_a_grid_of_small_numbers_is_kept() -> None:
-    """Casts whose effect is that of numbers too small for the type, on ordinary inputs."""
+    """Casts that lose numbers too small for the type, on ordinary inputs."""
     verdict = verify(program(to_a_grid(0.25)), program(itself), VerifyOptions(seed=1))
     assert not verdict.accepted
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_what_tiny_inputs_lose_in_a_cast_need_not_be_lost(seed: int) -> None:
-    """x times a gain is rounded to f16 before it is used: nothing is left of it where both are
-    small, but that is not what the program is about."""
+    """x times a gain is rounded to f16 before it is used: it vanishes if both are small, but this
+    is not the purpose of the program."""
     x, gain = (Value(TensorType((16, 256), F16)) for _ in range(2))
 
     def graph(narrow: bool) -> KernelGraph:

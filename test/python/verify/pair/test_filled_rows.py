@@ -1,5 +1,5 @@
-"""Fused attention gives zeros in a row of which a mask leaves nothing, where a softmax is no
-number. A candidate that gives something else there is the same only if there are no such rows."""
+"""Fused attention gives zeros in rows that are masked completely, for which a softmax is NaN. A
+candidate that gives other values there is the same only if there are no such rows."""
 
 from __future__ import annotations
 

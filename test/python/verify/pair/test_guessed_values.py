@@ -1,4 +1,4 @@
-"""Long programs without a hint are shown by values that they have in common."""
+"""Long programs without hints are shown by common values."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ WEIGHTS = [Value(TensorType((WIDTH, WIDTH), DType.F32), f"w{i}") for i in range(
 
 
 def stack(*, late: bool, eps: float = 1e-5, wrong: int | None = None) -> KernelGraph:
-    """Norms and products one after the other; ``late`` has each norm after its product. The gain of
-    the block ``wrong`` is another one's."""
+    """Norms and products one after the other; ``late`` puts each norm after its product. The block
+    ``wrong`` has the gain of another one."""
     b = Builder()
     x = X
     for i, (g, w) in enumerate(zip(GAINS, WEIGHTS, strict=True)):
@@ -61,7 +61,7 @@ def test_values_are_found_by_their_numbers() -> None:
 
 
 def test_few_elements_of_large_values_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same ones of both programs, and of views of them."""
+    """Common values of both programs, and views of them."""
     every = guessed_hint(stack(late=False), stack(late=True), {}, 0)
     monkeypatch.setattr(guessed_values, "_COMPARED", 7)
     monkeypatch.setattr(guessed_values, "_DRAWN", 101)  # fewer than a weight has
@@ -79,7 +79,7 @@ def test_a_fault_in_one_part_is_seen(wrong: int) -> None:
 
 
 def two_softmaxes(*, written: bool, rounded: bool = False) -> KernelGraph:
-    """Exponentials of exponentials, of which no field knows anything."""
+    """Exponentials of exponentials, which fields do not support."""
     b = Builder()
     x = X
     for i, w in enumerate(WEIGHTS[:2]):
@@ -152,8 +152,8 @@ def test_what_is_not_shown_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_values_after_a_softmax_of_many_products_are_found(merged: bool) -> None:
-    """Its exponentials are not lost in numbers that are drawn too large; and products of few rows
-    each, in another order, are the same values."""
+    """Its exponentials do not overflow because of large random numbers; and products of few rows,
+    in another order, are the same values."""
     q = Value(TensorType((3, 2, 256), DType.F32), "q")
     k = Value(TensorType((256, 256), DType.F32), "k")
     b = Builder()

@@ -1,5 +1,5 @@
 """Masks that add a large negative number are masks of minus infinity, if only exponentials depend
-on them and the reference has no number in a row of which nothing is left, or no such rows."""
+on them, and the reference is NaN in rows that are masked completely, or has no such rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that are minus infinity where a mask says so are values: others differ from them."""
+"""Results that a mask sets to minus infinity are values, from which others differ."""
 
 from __future__ import annotations
 

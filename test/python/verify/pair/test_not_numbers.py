@@ -1,4 +1,4 @@
-"""A NaN may spread along zeros and triangles, but must not be lost, nor let in where it is left
+"""A NaN may spread along zeros and triangles, but must not be lost, nor introduced where it is left
 out."""
 
 from __future__ import annotations

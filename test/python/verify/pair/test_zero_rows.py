@@ -1,4 +1,5 @@
-"""Attention whose empty rows are zeros: ways to write it are the same, and nothing else is."""
+"""Attention whose empty rows are zeros: different forms of it are equal, and other programs are
+not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates verified kernel by kernel: nothing rests on what their tensors are said to hold."""
+"""Candidates verified kernel by kernel: nothing rests on statements about their tensors."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def test_the_wrong_kernel_is_named(
 
 
 def test_faults_that_undo_each_other_need_a_larger_piece() -> None:
-    """``-x`` is stored where ``x`` is said to be, and read negated: the pair is dropped, and both
-    kernels are shown together."""
+    """``-x`` is stored in place of the stated ``x``, and read negated: the pair is dropped, and
+    both kernels are shown together."""
     b = Builder()
     x, w = tensor(16, 16), tensor(16, 16)
     y = b.unary(UnaryFn.EXP, x)
@@ -99,11 +99,11 @@ def test_faults_that_undo_each_other_need_a_larger_piece() -> None:
     ((piece, shown),) = account.shown
     assert shown.holds
     assert piece.targets == (out,)
-    assert len(piece.second.inputs) == 2  # not what is stored between
+    assert len(piece.second.inputs) == 2  # not the tensor stored in between
 
 
 def test_hints_that_lie_prove_nothing(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
-    """All ways to exchange what the tensors are said to hold, of a right and of a wrong one."""
+    """All exchanges of statements about tensors, for a correct candidate and a wrong one."""
     reference, candidate, hint = case
     values = [p for p, _ in hint.stored]
     same = [v for op in hint.program.ops for v in op.results if v.type == values[0].type]
@@ -118,7 +118,7 @@ def test_hints_that_lie_prove_nothing(case: tuple[KernelGraph, KernelGraph, Hint
 
 
 def test_hints_that_make_no_sense_are_ignored(case: tuple[KernelGraph, KernelGraph, Hint]) -> None:
-    """Values of other programs, and of other sizes."""
+    """Statements with values of other programs, and of other sizes."""
     reference, candidate, hint = case
     stranger, inner = tensor(24, 48), hint.stored[0][0]
     sizes = [v for v in candidate.inputs if v.type.size != inner.type.size]
@@ -201,8 +201,8 @@ def test_at_the_deadline_nothing_is_shown(case) -> None:
 
 
 def test_random_programs_and_hints() -> None:
-    """Chains of elementwise ops in which values are said to be others at random: whatever holds
-    does so in truth."""
+    """Chains of elementwise ops with random wrong statements about values: only true ones are
+    shown."""
     for seed in range(60):
         rng = random.Random(seed)
         fns = [rng.choice((UnaryFn.NEG, UnaryFn.SQUARE, UnaryFn.EXP)) for _ in range(4)]
@@ -228,7 +228,7 @@ def test_random_programs_and_hints() -> None:
 @pytest.mark.parametrize("work", [1e6, 1e3], ids=["whole", "piece by piece"])
 @pytest.mark.parametrize("number", range(3))
 def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None:
-    """The one that is refused for it, and no other, whether the whole was run or its pieces."""
+    """Only the faulty kernel is refused, whether the whole or its pieces were run."""
     b = Builder()
     x, *weights = (tensor(64, 96), *(tensor(96, 96) for _ in range(3)))
     y = x
@@ -252,8 +252,8 @@ def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None
 
 
 def rotations() -> tuple[KernelGraph, KernelGraph]:
-    """Pairs of neighbours that are turned: joined before they are multiplied, and after, where both
-    programs have the same parts of a tensor, but only one of them reads the tensor itself."""
+    """Rotated pairs of neighbours: joined before they are multiplied, and after; both programs have
+    the same parts of a tensor, but only one of them reads the tensor itself."""
     x, c, s = tensor(3, 8), tensor(3, 8), tensor(3, 8)
     b = Builder()
     pairs = b.reshape(x, (3, 4, 2))

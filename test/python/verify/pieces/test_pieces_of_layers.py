@@ -1,5 +1,4 @@
-"""Layers as people write them, searched kernel by kernel: every kernel that the search writes is
-shown to be what it stands for."""
+"""Layers as people write them, searched kernel by kernel: every kernel of the search is proved."""
 
 from __future__ import annotations
 
@@ -95,7 +94,7 @@ def post_norm(tokens: int) -> KernelGraph:
 
 
 def with_class_token(tokens: int) -> KernelGraph:
-    """One more token in front, positions added, then a norm and a linear layer."""
+    """An additional leading token, positions added, then a norm and a linear layer."""
     b = Layers()
     x, first = b.tensor(2, tokens, WIDTH), b.tensor(1, 1, WIDTH)
     joined = b.concat((b.broadcast(first, (2, 1, WIDTH)), x), 1)
@@ -132,7 +131,7 @@ PROGRAMS = {
 
 
 def pieces_of(graph: KernelGraph) -> list[Piece]:
-    """What verification kernel by kernel asks for, and each kernel that was solved by itself."""
+    """The requests of verification kernel by kernel, and each kernel that was solved by itself."""
     planner = Planner(graph, TARGETS["sm_90a"], LIMITS)
     regions = {}
     solve = planner._solve

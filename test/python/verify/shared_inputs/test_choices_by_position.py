@@ -1,4 +1,4 @@
-"""Choices by positions are the parts that are chosen, joined."""
+"""Choices by positions are joins of the chosen parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOTHING = KernelGraph("nothing", (), (), ())
 
 
 def chosen(rng: np.random.Generator) -> KernelGraph:
-    """Elements of two dimensions that random linear inequalities of positions choose."""
+    """Elements of two dimensions that are chosen by random linear inequalities of positions."""
     b = Builder()
     rows, columns = (int(n) for n in rng.integers(1, 7, 2))
     shape = tuple(int(rng.choice([1, n])) for n in (2, rows, columns))[int(rng.integers(0, 3)) :]

@@ -146,8 +146,8 @@ def test_faults_of_launches_are_refuted(wrong: KernelGraph) -> None:
 
 
 def test_rounding_errors_count_under_masks_of_positions() -> None:
-    """What is too large on some inputs is measured again next to them; positions stay what they
-    are, or the masks of the reference would differ from one arithmetic to the other."""
+    """Errors that are too large on some inputs are measured again at neighbouring inputs; positions
+    do not change, since otherwise the masks of the reference would differ between arithmetics."""
     for name in ("causal", "window, keys split"):
         mask, n, split = STEPPED[name]
         whole = looped(mask, n, split)

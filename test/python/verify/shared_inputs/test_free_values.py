@@ -1,4 +1,4 @@
-"""Values inside of programs as inputs: which there are, and which must not be."""
+"""Intermediate values of programs as inputs: valid choices, and forbidden ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_keeps_exponentials_small_is_any_number() -> None:
 
 
 def test_what_is_zero_elsewhere_is_not() -> None:
-    """A number that is dropped where it is 2 is no number by which others are moved."""
+    """A number that is dropped where it is 2 is not a number by which others are moved."""
     graph = program(lambda b: log_of_sum(b, X, above=2.0))
     assert not list(with_free_values(graph, program(lambda b: b.unary(UnaryFn.EXP, X))))
 
@@ -60,7 +60,7 @@ def test_shared_values_are_those_that_one_reads_otherwise() -> None:
 
 
 def test_what_may_be_infinite_is_no_input() -> None:
-    """Zero times what is masked is zero for all numbers, and none for minus infinity."""
+    """Zero times a masked value is zero for all numbers, and NaN for minus infinity."""
 
     def masked(b: Builder) -> Value:
         seen = b.binary(BinaryFn.LT, X, Y)

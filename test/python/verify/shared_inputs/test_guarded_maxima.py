@@ -1,5 +1,5 @@
-"""Maxima of rows that may be empty: where the finite number beside one may take its place, and
-where it may not."""
+"""Maxima of rows that may be empty: where the corresponding finite number may replace one, and
+where not."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Steps(Builder):
 
 
 def program(write: Callable[[Steps, Value], Value], maximum: bool = True) -> KernelGraph:
-    """What is written with the factor from the first to the second step: from the maximum, or from
-    the finite number in its place."""
+    """A program with the factor from the first to the second step: from the maximum, or from the
+    finite number in its place."""
     b = Steps()
     finite = b.finite(b.first)
     start = b.first if maximum else finite

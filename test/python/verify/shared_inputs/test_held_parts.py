@@ -1,4 +1,4 @@
-"""Tensors that hold others, joined: found by their elements, each of them."""
+"""Tensors that are joins of other held tensors: all parts are found by their elements."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OTHERS = {
 
 
 def written(x: Array, dtype: DType = DType.F32) -> KernelGraph | None:
-    """A program of the held tensors that gives what ``x`` holds."""
+    """A program of the held tensors that computes ``x``."""
     contents = {0: X, 1: Y, 2: Z, 3: x}
     inputs = tuple(Value(TensorType(a.shape, dtype)) for a in contents.values())
     joined = joined_of_others(inputs, {3: x}, contents)

@@ -1,4 +1,4 @@
-"""Tensors that hold functions of positions are written as those, element by element."""
+"""Tensors that hold functions of positions are written as these functions, element by element."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ OTHERS = {
 
 
 def given(content: Array, dtype: DType) -> Array | None:
-    """What is computed in place of a tensor that holds this; None if it is not recognised."""
+    """Return the function that replaces a tensor with these contents; None if it is not
+    recognised."""
     held = read(content, dtype)
     if held is None:
         return None

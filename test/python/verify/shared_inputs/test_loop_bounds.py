@@ -1,5 +1,5 @@
-"""Loops whose steps are bounded by integers that blocks read: what is shown, and faults that must
-not pass."""
+"""Loops whose steps are bounded by integers that blocks read: proofs, and faults that must not
+pass."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_executed_for_all_kinds_of_integers(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(READ))
 def test_few_steps_are_left_for_small_integers(name: str) -> None:
-    """The lines are tight: a step that is taken beyond the first one has a key that is seen."""
+    """The lines are tight: every step after the first one has a visible key."""
     case = READ[name]
     graph = skip_steps(case.graph())
     loop, steps = loop_of(graph), steps_of(graph)
@@ -117,8 +117,8 @@ def faults(right: Steps) -> Iterator[tuple[str, Steps]]:
 
 @pytest.mark.parametrize("name", some_of(READ, 2))
 def test_faults_are_never_proved(name: str) -> None:
-    """A fault that leaves out what contributes is not accepted; which integers would show it is not
-    always found."""
+    """A fault that leaves out contributing steps is not accepted; the integers that would show it
+    are not always found."""
     case = READ[name]
     whole = case.graph()
     right = skip_steps(whole)
@@ -153,7 +153,7 @@ def test_integers_of_other_rows_are_refuted() -> None:
         graph = bounded(whole, replace(steps, readings=(other,)), operands=loop_of(right).operands)
         check_graph(graph)
         verdict = verify(whole, graph, OPTIONS)
-        # of the longest sequence: no step is missing, but not by what is known of this row
+        # of the longest sequence: no step is missing, but this does not follow from this row
         expected = (Kind.PROVED, Kind.UNKNOWN) if kind is Kind.PROVED else (kind,)
         assert verdict.kind in expected, verdict
 

@@ -84,14 +84,14 @@ def summed(b: Builder, x: Value) -> Value:
 
 
 def turned_table(b: Builder, table: Value, ids: Value) -> Value:
-    """Rows whose elements stand in another order, of which only the sum is wanted."""
+    """Rows whose elements are in another order, of which only the sum is used."""
     last = b.slice(table, (0, 1), (SIZE, WIDTH - 1))
     first = b.slice(table, (0, 0), (SIZE, 1))
     return summed(b, gather(b, b.concat((last, first), 1), ids))
 
 
 def rows_in_another_order(b: Builder, table: Value, ids: Value) -> Value:
-    """Both the table's rows and the indices go around by one."""
+    """Both the table's rows and the indices are rolled by one."""
     rest, first = b.slice(table, (1, 0), (SIZE - 1, WIDTH)), b.slice(table, (0, 0), (1, WIDTH))
     around = b.binary(BinaryFn.ADD, ids, number(b, SIZE - 1))
     place = b.binary(BinaryFn.REMAINDER, around, number(b, SIZE))
@@ -139,7 +139,7 @@ def test_other_rows_are_refuted(wrong: Look) -> None:
         verdict = compared(one, other)
         assert verdict.kind is Kind.REFUTED, verdict
         assert verdict.witness is not None
-        assert verdict.witness.output == 0  # of the programs, not what a lookup gets
+        assert verdict.witness.output == 0  # of the programs, not the operands of a lookup
 
 
 def test_rows_of_rows() -> None:

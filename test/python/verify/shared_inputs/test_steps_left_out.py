@@ -1,4 +1,4 @@
-"""Loops that leave out steps: what is shown, and faults that must not pass."""
+"""Loops that leave out steps: proofs, and faults that must not pass."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _regrouped(x: StepNumber, by: int) -> StepNumber:
 
 
 def _divided(fn: BinaryFn, size: int, ahead: int = 0) -> Mask:
-    """Compare the blocks of keys with those of rows that lie ``ahead``."""
+    """Compare the blocks of keys with those of rows that are ``ahead``."""
 
     def mask(b: Builder, rows: Value, cols: Value) -> Value:
         moved = b.binary(BinaryFn.ADD, rows, b.constant(ahead)) if ahead else rows
@@ -89,7 +89,7 @@ def _divided(fn: BinaryFn, size: int, ahead: int = 0) -> Mask:
 @pytest.mark.parametrize("size", [15, 16, 17])
 @pytest.mark.parametrize("fn", [BinaryFn.EQ, BinaryFn.LE, BinaryFn.LT])
 def test_other_blocks_are_refuted(fn: BinaryFn, size: int, ahead: int) -> None:
-    """One off, or less for at most: each with the steps of its own mask."""
+    """Off by one, or ``<`` for ``<=``: each with the steps of its own mask."""
     for right in (BinaryFn.EQ, BinaryFn.LE):
         whole = looped(_divided(right, 16), 48)
         wrong = skip_steps(
@@ -100,7 +100,7 @@ def test_other_blocks_are_refuted(fn: BinaryFn, size: int, ahead: int) -> None:
 
 @pytest.mark.parametrize("name", some_of(STEPPED, 2))
 def test_faults_of_steps_are_refuted(name: str) -> None:
-    """Each fault that leaves out what contributes is refuted; others are proved."""
+    """Each fault that leaves out contributing steps is refuted; others are proved."""
     mask, n, split = STEPPED[name]
     whole = looped(mask, n, split)
     right = loop_of(skip_steps(whole)).steps
@@ -122,8 +122,8 @@ def _computes_the_same(first: KernelGraph, second: KernelGraph) -> bool:
 
 
 def test_steps_that_a_mask_does_not_empty_are_not_left_out() -> None:
-    """No mask, one of the scores themselves, one of positions that are an input, and sums that a
-    mask does not reach."""
+    """No mask, a mask from the scores themselves, one from positions that are an input, and sums
+    that a mask does not reach."""
 
     def nothing(b: Builder, rows: Value, cols: Value) -> Value:
         return b.binary(BinaryFn.LE, b.constant(0.0), b.binary(BinaryFn.ADD, rows, cols))
@@ -136,7 +136,7 @@ def test_steps_that_a_mask_does_not_empty_are_not_left_out() -> None:
 
 
 def test_steps_without_a_reason_are_refuted() -> None:
-    """The steps of one mask under another one."""
+    """The steps of one mask with another mask."""
     steps = loop_of(skip_steps(looped(causal))).steps
     assert steps is not None
     for mask in (prefix(13), later, moved(1)):
@@ -162,7 +162,7 @@ def test_inputs_that_are_no_positions_leave_out_nothing() -> None:
     assert verdict.kind in (Kind.REFUTED, Kind.UNKNOWN), verdict
 
 
-# ---- what a mask does not reach
+# ---- values that a mask does not reach
 
 
 def kept_sums(
@@ -170,8 +170,9 @@ def kept_sums(
     n: int = 24,
     bound: Callable[[Builder, Value], Value] | None = None,
 ) -> KernelGraph:
-    """For each row the sum of what a causal mask (or one by ``bound``, of the rows) keeps, and
-    what ``also`` accumulates of the tiles. Columns beyond the end are not masked."""
+    """For each row the sum of the elements that a causal mask (or one by ``bound``, of the rows)
+    keeps, and the values that ``also`` accumulates from the tiles. Columns beyond the end are not
+    masked."""
     rows, keys = TILE
     x, param = value(n, n, dtype=DType.F32), value(n, n, dtype=DType.F32)
     b, step = Builder(in_block=True), Builder(in_block=True)

@@ -1,4 +1,4 @@
-"""Which tables are the same up to roundings."""
+"""Tables that are the same up to roundings."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ double getReductionCost(const thread::LinearLayout &from, int64_t dim, bool part
 /// Running sums or maxima along `dim`.
 double getCumulationCost(const thread::LinearLayout &layout, int64_t dim);
 
-/// Elements in order along `dim`.
+/// The cost of sorting elements along `dim`.
 double getSortingCost(const thread::LinearLayout &layout, int64_t dim);
 
 /// Loads or stores of a row-major tile (`contiguousDim` = 1) or a column-major

@@ -278,7 +278,7 @@ def Thread_ArgsortOp : Thread_Op<"argsort", [DeclareOpInterfaceMethods<Thread_Sc
   let extraClassDeclaration = [{
     /// Whether an element and its place are one integer of 64 bits.
     bool isPacked() { return getOperand().getType().getElementType().isF32(); }
-    /// Of an element and its place.
+    /// The number of bytes of an element and its place.
     int64_t getExchangedBytes() { return isPacked() ? 8 : 12; }
   }];
 }

@@ -48,7 +48,7 @@ def arguments_of(
     given: dict[torch.fx.Node, torch.Tensor] = {}
     updated: dict[str, int] = {}
     names = _names_of_parameters(program)
-    # by their order: a copy of a graph has another name for `input`, which is Python's
+    # by their order: a copy of a graph renames `input`, which is a name of Python's
     placeholders = graph.find_nodes(op="placeholder")
     for node, spec in zip(placeholders, exported.graph_signature.input_specs, strict=True):
         if isinstance(spec.arg, ConstantArgument) or not isinstance(

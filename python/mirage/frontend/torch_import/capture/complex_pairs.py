@@ -218,7 +218,7 @@ def _mean_over(p: _Pairs, z: Node, dims: Any = None, keep: bool = False) -> Node
 
 
 def _sum(op: Any) -> Callable[..., Node]:
-    """Return a rule for a sum or difference of which one operand may be real."""
+    """Return a rule for a sum or difference one of whose operands may be real."""
 
     def rule(p: _Pairs, a: Any, b: Any) -> Node:
         return p.call(op, *(_with_no_imaginary_part(p, x) for x in (a, b)))

@@ -14,9 +14,9 @@ def foreign_class(error: Exception) -> str | None:
     if said is None:
         return None
     place, name = said.groups()
-    what, remedy = "example inputs", "pass what it holds"
+    what, remedy = "example inputs", "pass its contents"
     if place == "Found":
-        what, remedy = "results", "return what it holds in a tuple or a dictionary"
+        what, remedy = "results", "return its contents in a tuple or a dictionary"
     elif name == "numpy.ndarray":
         remedy = "torch.from_numpy makes a tensor of it"
     return (

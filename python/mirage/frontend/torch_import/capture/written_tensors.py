@@ -37,7 +37,7 @@ def with_written_tensors(exported: ExportedProgram) -> ExportedProgram:
             continue
         if memories[_memory(x)] > 1:
             raise GraphTypeError(
-                f"expected a tensor that is written to to have memory of its own, got "
+                f"expected a tensor that is written to to have separate memory, got "
                 f"{spec.target!r}, which shares it with another tensor of the module; make one of "
                 "them a copy",
                 user_location(),

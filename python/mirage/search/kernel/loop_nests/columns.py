@@ -50,7 +50,7 @@ MAX_PARTS = 256
 
 
 FEW_SUIT = 16
-"""How many combinations of sizes are drawn for one that is wanted, where few suit."""
+"""The number of combinations of sizes that are drawn for each wanted one, if few are suitable."""
 
 
 @dataclass(frozen=True)
@@ -244,8 +244,9 @@ def columns_of(
     suiting: Callable[[Columns], Columns] = lambda columns: columns,
 ) -> tuple[Columns, bool] | None:
     """Return all choices of sizes of a type that are ``suiting``, and whether ``limit`` excluded
-    some, or None if there are none. Choices in which warpgroups multiply follow, up to ``limit`` as
-    well, if ``group_row`` is the number of factors' elements in a row of a swizzled tile, not 0.
+    some, or None if there are none. Choices in which warpgroups multiply follow, also up to
+    ``limit``, if ``group_row`` (the number of factors' elements in a row of a swizzled tile) is not
+    0.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -258,7 +259,7 @@ def columns_of(
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
-    # of many axes at most two are larger than one in a tile: few of all combinations suit
+    # at most two of many axes are larger than one in a tile: few combinations are suitable
     sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
     drawn = FEW_SUIT * limit if sparse else limit
     found = [_choose(axes, *space, drawn, seed) for space in spaces]

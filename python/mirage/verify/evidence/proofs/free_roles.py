@@ -47,7 +47,7 @@ class Roles:
     def evidence(self) -> Evidence:
         """The statement that was shown, in words."""
         several = [f"input {i} as {n}" for i, n in enumerate(self.counts) if n > 1]
-        text = f"for inputs of their own in each role: {', '.join(several)}"
+        text = f"for separate inputs in each role: {', '.join(several)}"
         return Evidence("inputs in several roles", True, text)
 
     def as_one(self, holds_for: HoldsFor | None) -> HoldsFor | None:

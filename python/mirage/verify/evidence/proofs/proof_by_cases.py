@@ -162,7 +162,7 @@ class _Attempt:
         if not self.contents:
             return [(0,) * len(shape)]
         if prod(shape) > _MOST_PLACES:
-            raise NoProof(f"{prod(shape)} elements beside known numbers, limit {_MOST_PLACES}")
+            raise NoProof(f"{prod(shape)} elements besides known numbers, limit {_MOST_PLACES}")
         known = [np.broadcast_to(x, shape).ravel() for x in self.contents.values()]
         _, first = np.unique(np.stack(known), axis=1, return_index=True)
         return [tuple(map(int, np.unravel_index(at, shape))) for at in first]

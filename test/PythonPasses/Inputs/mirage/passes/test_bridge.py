@@ -1,7 +1,6 @@
-"""`mirage-test-bridge`: does on request what a pass may do, and what it should not do.
-
-The tests of the connection between `mirage-opt` and its Python worker are made of it. Its C++ half
-is in `mirage-test-opt` (`test/PythonPasses/Bridge`).
+"""`mirage-test-bridge`: does on request what a pass may do, and what it should not do. The tests of
+the connection between `mirage-opt` and its Python worker use it. Its C++ part is in
+`mirage-test-opt` (`test/PythonPasses/Bridge`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from mirage.passes.registry import PassError, PythonPass, remark, warn
 
 @dataclass(frozen=True)
 class TestBridgeOptions:
-    """What to do, with which text and numbers."""
+    """The action, and its text and numbers."""
 
     action: str = field(
         default="nothing",
@@ -100,7 +99,7 @@ _ACTIONS: dict[str, Callable[[ir.Operation, TestBridgeOptions], None]] = {
 
 
 def run(op: ir.Operation, options: TestBridgeOptions) -> Mapping[str, int]:
-    """Does what `options.action` says."""
+    """Perform `options.action`."""
     action = _ACTIONS.get(options.action)
     if action is None:
         raise PassError(f"unknown action '{options.action}' (expected {', '.join(_ACTIONS)})")

@@ -17,8 +17,8 @@ LIMITS = SearchLimits(columns=200, plans=20)
 
 
 def centred(*, per_row: bool) -> KernelGraph:
-    """What is left of the sum of two tensors without the mean of its rows; with a number for each
-    row that is none of that."""
+    """The sum of two tensors minus the mean of its rows, or minus a different number for each
+    row."""
     b, x, y = Builder(), tensor("x", 32, 64), tensor("y", *((32, 1) if per_row else (32, 64)))
     both = b.binary(BinaryFn.ADD, x, y)
     mean = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, both, (1,)), b.constant(1 / 64))
@@ -26,7 +26,7 @@ def centred(*, per_row: bool) -> KernelGraph:
 
 
 def solved(program: KernelGraph) -> tuple[int, list[str]]:
-    """How many ways there are to compute it in one kernel, and what the search has to say."""
+    """Return the number of ways to compute it in one kernel, and the search's remarks."""
     report = SearchReport()
     region = Program(program, H200, SearchReport()).region(program.outputs, ())
     return len(KernelSolver(H200, LIMITS, report).solve(region.problem())), report.notes
@@ -41,8 +41,8 @@ def test_no_kernel_is_built_that_loses_an_input() -> None:
 
 @pytest.mark.parametrize("per_row", [False, True])
 def test_candidates_keep_what_is_no_number(per_row: bool) -> None:
-    """The sum is stored, and what is read of it is there in what is computed. (What the sum rounds
-    off may be lost where the mean takes all the rest away: that is another matter.)"""
+    """The sum is stored, and the stored values are used. (Digits that the rounding of the sum loses
+    may matter if the mean cancels the rest, which is a different question.)"""
     program = centred(per_row=per_row)
     found = superoptimize(program, H200, LIMITS).candidates
     assert found
@@ -55,7 +55,7 @@ def test_candidates_keep_what_is_no_number(per_row: bool) -> None:
 
 
 def differences() -> KernelGraph:
-    """``x * (y + z) - x * z``: what is added may cancel only where it is multiplied out."""
+    """``x * (y + z) - x * z``: the terms cancel only if it is multiplied out."""
     b, x, y, z = Builder(), *(tensor(n, 32, 64) for n in "xyz")
     first = b.binary(BinaryFn.MUL, x, b.binary(BinaryFn.ADD, y, z))
     return graph("apart", (x, y, z), b, b.binary(BinaryFn.SUB, first, b.binary(BinaryFn.MUL, x, z)))
@@ -70,7 +70,7 @@ def test_what_cancels_where_it_is_multiplied_out_is_not_multiplied_out() -> None
 
 
 def quotient(fn: BinaryFn, terms: int, dtype: DType) -> KernelGraph:
-    """Sums of elements over (or times) what is one more than other elements."""
+    """Sums of elements over (or times) one plus other elements."""
     b, xs = Builder(), [tensor(f"x{i}", 32, 64) for i in range(terms)]
     n = Value(TensorType((64,), dtype), "n")
     total = xs[0]

@@ -1,5 +1,5 @@
-"""The moves of a derivation: each says what it costs, what a launch has for it, and what a combine
-kernel has; one that does not cannot be made."""
+"""The moves of a derivation: each defines its cost, its code in a launch, and its code in a combine
+kernel; a class that lacks one of these is an error."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_moves_of_one_sort_differ_from_others() -> None:
 
 
 def test_a_new_move_is_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Derived, costed, chosen and written without another change."""
+    """It is derived, costed, chosen and emitted without any other change."""
     expand = Derivations._expand  # pyright: ignore[reportPrivateUsage]
 
     def with_twice(self: Derivations, goal: tuple[int, int]) -> Iterator[Edge]:

@@ -34,12 +34,13 @@ def test_one_kernel_sums_each_row_once() -> None:
     best = superoptimize(program, H200, LIMITS).candidates[0].graph
     (launch,) = launches(best.ops)
     sums = (op for op in all_ops(launch.body.ops) if isinstance(op, Reduce))
-    assert len([op for op in sums if op.operands[0].shape[-1] > 2]) == 1  # not of the rotation
+    assert len([op for op in sums if op.operands[0].shape[-1] > 2]) == 1  # not that of the rotation
     assert verify(program, best, VerifyOptions()).kind is Kind.PROVED
 
 
 def renames(extents: dict[str, int], loop: str) -> list[Rename]:
-    """The moves between the sums over k of x[n, k] and x[m, k], whose functions are multiplied."""
+    """Return the moves between the sums over k of x[n, k] and x[m, k], whose functions are
+    multiplied."""
     kind = FrameType(loop, None)
     algebra = NormalForms(kind.levels, extents)
 

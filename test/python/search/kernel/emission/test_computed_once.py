@@ -1,4 +1,4 @@
-"""What a block would compute twice is written once."""
+"""A value that a block would compute twice is emitted once."""
 
 from __future__ import annotations
 

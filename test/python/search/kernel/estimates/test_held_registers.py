@@ -1,5 +1,5 @@
-"""The registers of warpgroups, as the search counts them for many sizes, are those of the launches
-that it writes."""
+"""The registers of warpgroups that the search counts for many sizes are those of the launches that
+it emits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def attention(rows: int, keys: int, head: int) -> KernelGraph:
 
 
 def ways(program: KernelGraph) -> tuple[KernelSolver, list[Pick]]:
-    """Ways to compute all of a program in one kernel by warpgroups."""
+    """Return ways to compute a whole program in one kernel by warpgroups."""
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
     whole = Program(decompose(program), H200, SearchReport())
     picks = solver.solve(whole.region(whole.graph.outputs, ()).problem(), 8)
@@ -54,7 +54,7 @@ def test_what_is_picked_has_its_registers_and_takes_turns_as_foreseen(
 
 
 def test_sizes_without_registers_do_not_take_the_places_of_those_that_have_them() -> None:
-    """Tiles of 256 rows by 128 keys would be the fastest, and could not be written."""
+    """Tiles of 256 rows by 128 keys would be the fastest, but cannot be emitted."""
     solver, picks = ways(attention(16384, 16384, 128))
     assert picks
     assert all(solver.write(pick) is not None for pick in picks)

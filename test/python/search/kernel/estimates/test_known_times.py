@@ -1,4 +1,4 @@
-"""Times that are known are those of the same features alone."""
+"""Known times are used only for equal features."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_equal_features_are_predicted_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_features_that_differ_where_nothing_was_sampled_are_others() -> None:
-    """The first and the middle entry alone say which features to compare."""
+    """Only the first and the middle entry determine which features to compare."""
     known = KnownTimes()
     known.of(features(1e3, 1e3, 1e3, 1e3), H100)
     for other in (features(1e3, 1e8, 1e3, 1e3), features(1e3, 1e3, 1e3, 1e8)):

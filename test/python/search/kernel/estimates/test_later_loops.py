@@ -1,4 +1,4 @@
-"""What only a later loop over an axis computes counts once, as in the launch that is written."""
+"""Work that only a later loop over an axis does counts once, as in the launch that is emitted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS, WIDTH, COLUMNS = 32, 4096, 512
 
 
 def weighted_norm() -> KernelGraph:
-    """A row over its length, times a gain and a matrix. The gain and the matrix are needed once the
+    """A row divided by its length, times a gain and a matrix, which are needed only after the
     length is known."""
     x, gain, w = tensor("x", ROWS, WIDTH), tensor("gain", WIDTH), tensor("w", WIDTH, COLUMNS)
     b = Builder()
@@ -29,7 +29,7 @@ def weighted_norm() -> KernelGraph:
 
 
 def estimated(draft: Draft) -> KernelFeatures:
-    """The features of a draft at its sizes."""
+    """Return the features of a draft at its sizes."""
     problem, dims = draft.analysis.problem, draft.analysis.dims
     stored = [Stored(v.type, own) for v, own in zip(problem.outputs, dims, strict=True)]
     return draft.measure.features(draft.edges, stored)[0].at(draft.column)

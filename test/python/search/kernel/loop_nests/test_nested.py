@@ -1,4 +1,4 @@
-"""Loops inside of loops: a sum over a long axis within each step of a loop over another one."""
+"""Nested loops: a sum over a long axis within each step of a loop over another one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def mlp(m: int, k: int, h: int, n: int) -> KernelGraph:
 
 
 def gated(m: int, k: int, h: int, n: int, norm: bool) -> KernelGraph:
-    """A gated network, with a norm before it or not."""
+    """A gated network, with or without a norm before it."""
     x, w1, w2, w3 = tensor("x", m, k), tensor("w1", k, h), tensor("w2", k, h), tensor("w3", h, n)
     b = Builder()
     y = b.rms_norm(x) if norm else x
@@ -47,7 +47,7 @@ def gated(m: int, k: int, h: int, n: int, norm: bool) -> KernelGraph:
 
 
 def activated_norm(m: int, k: int, h: int, n: int) -> KernelGraph:
-    """A function between the norm and the product: the norm must be there before the nest."""
+    """A function between the norm and the product: the norm must be computed before the nest."""
     x, w1, w2, b = tensor("x", m, k), tensor("w1", k, h), tensor("w2", h, n), Builder()
     y = b.unary(UnaryFn.SILU, b.rms_norm(x))
     hidden = b.unary(UnaryFn.TANH, b.matmul(y, w1))
@@ -63,7 +63,7 @@ def biased(m: int, k: int, h: int, n: int) -> KernelGraph:
 
 
 def kernel_machine(m: int, k: int, h: int, n: int) -> KernelGraph:
-    """``exp(-|x - y|^2) w``: squares of the rows and of the support points, summed apart."""
+    """``exp(-|x - y|^2) w``: squares of the rows and of the support points, summed separately."""
     x, y, w, b = tensor("x", m, k), tensor("y", h, k), tensor("w", h, n), Builder()
     own, its = (b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, v), (1,)) for v in (x, y))
     twice = b.binary(BinaryFn.MUL, b.constant(2.0), b.matmul(x, b.transpose(y, (1, 0))))
@@ -81,7 +81,7 @@ def problem_of(program: KernelGraph) -> tuple[KernelProblem, KernelGraph]:
 
 
 def solved(program: KernelGraph, count: int) -> Iterator[tuple[str, KernelGraph, Solution, Pick]]:
-    """Up to ``count`` graphs of each type of nest that can be written."""
+    """Return up to ``count`` graphs of each type of nest that can be emitted."""
     problem, plain = problem_of(program)
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
     kinds: dict[str, int] = {}
@@ -97,7 +97,7 @@ def solved(program: KernelGraph, count: int) -> Iterator[tuple[str, KernelGraph,
 
 
 def nests(candidate: KernelGraph) -> list[tuple[Loop, Loop]]:
-    """Outer and inner loops."""
+    """Return outer and inner loops."""
     return [
         (loop, inner)
         for op in candidate.ops
@@ -121,7 +121,7 @@ SMALL = [
 
 
 def test_a_wide_hidden_layer_is_one_kernel_with_a_nest() -> None:
-    """Even the part of a block is too wide for a tile, and rows are too long for one."""
+    """Even a block's part is too wide for a tile, and rows are too long for one."""
     best = superoptimize(mlp(8, 4096, 262144, 64), H200).candidates[0].graph
     first, combine = (op for op in best.ops if isinstance(op, Launch))
     ((outer, inner),) = nests(best)

@@ -1,4 +1,4 @@
-"""Factors whose rows start at odd elements, copied into rows that boxes can be copied from."""
+"""Factors whose rows start at odd elements, copied into rows from which boxes can be copied."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_what_no_product_reads_is_not_copied() -> None:
 
 @pytest.mark.parametrize(("m", "n", "k"), [(193, 195, 261), (129, 264, 517)])
 def test_products_of_copies_compute_the_program(m: int, n: int, k: int) -> None:
-    """Each kind of frame that has one: evaluated, verified, and the first one run."""
+    """Each kind of frame with such a copy: evaluated, verified, and the first one run."""
     program = matmul(m, k, n)
     problem, plain = problem_of(program)
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
@@ -159,7 +159,7 @@ def test_products_of_copies_compute_the_program(m: int, n: int, k: int) -> None:
         ("mm_1000_bf16", H200, 1),  # pairs of blocks read the lines that tiles share once
         ("mm_1024", H200, 1),
         ("mm_4096", H200, 1),
-        ("mm_583x931x257", A100, 1),  # the left factor keeps where its rows start in lines
+        ("mm_583x931x257", A100, 1),  # the left factor keeps the offsets of its rows within lines
         ("mm_1000_bf16", A100, 1),
     ],
 )
@@ -169,7 +169,7 @@ def test_copies_are_made_where_they_pay(name: str, target: Any, kernels: int) ->
 
 
 def test_scores_are_not_of_copies() -> None:
-    """Keys that are not there would have a score of zero, which may be the largest."""
+    """Missing keys would have a score of zero, which may be the largest."""
     q, k, v = tensor("q", 64, 32), tensor("k", 32, 101), tensor("v", 101, 36)
     b = Builder()
     y = b.matmul(b.softmax(b.matmul(q, k), -1), v)

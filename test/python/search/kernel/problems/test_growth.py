@@ -66,8 +66,8 @@ def test_products_of_inputs_are_not_rounded_to_f16() -> None:
 
 
 def residual_norm(b: Builder, dtype: DType = DType.F16) -> tuple[list[Value], list[Value]]:
-    """``x``, ``r``, ``gain``; and ``x``, ``x + r``, ``(x + r) * rsqrt(mean((x + r)^2))``, that by
-    the gain, and ``(x + r) * gain``."""
+    """``x``, ``r``, ``gain``; and ``x``, ``x + r``, ``(x + r) * rsqrt(mean((x + r)^2))``, its
+    product with the gain, and ``(x + r) * gain``."""
     x, r = (Value(TensorType((8, 64), dtype)) for _ in range(2))
     gain = Value(TensorType((64,), dtype))
     t = b.binary(BinaryFn.ADD, b.cast(x, DType.F32), b.cast(r, DType.F32))
@@ -85,7 +85,7 @@ def test_sizes_of_sums_and_norms() -> None:
     inputs, values = residual_norm(b)
     growth = growth_of(KernelGraph("norm", tuple(inputs), tuple(b.ops), (values[-1],)))
     fits = [bool(np.all(growth.values[v] <= growth.kept + 1e-9)) for v in values]
-    # x + r is as large as one of them; a norm is bounded whatever it is the norm of
+    # x + r is as large as one of them; a norm is bounded for any argument
     assert fits == [True, True, True, True, False]
 
 
@@ -116,7 +116,7 @@ def test_what_is_stored_in_f32_is_rounded_as_what_stays_inside(dtype: DType) -> 
         problem = KernelProblem((), leaves, {}, AxisTable.of(graph), scales=growth.scales(leaves))
         poly = algebra.poly([(((algebra.atom(InAtom(0, ())),), ()), 1)])
         rounded.append(narrowing_of(problem, dtype).may_round(algebra, poly))
-    # a product of two inputs may leave f16, an exponential does not, and what is given in f32 stays
+    # a product of two inputs may exceed f16, an exponential does not, and inputs in f32 stay f32
     assert rounded == [False, True, False]
 
 
@@ -136,8 +136,8 @@ def test_a_kernel_that_reads_exponentials_multiplies_as_one_that_computes_them()
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
 def test_parts_of_a_sum_are_not_rounded_before_they_are_added(dtype: DType) -> None:
-    """A product of low rank, whose parts along a long sum may be multiplied before they are added:
-    the total may be much smaller than its parts."""
+    """A low-rank product, whose partial sums may be multiplied before they are added: the total may
+    be much smaller than its parts."""
     x, a, b = (Value(TensorType(shape, dtype)) for shape in ((16, 4096), (4096, 8), (8, 2048)))
     build = Builder()
     product = build.matmul(build.matmul(x, a), b)
@@ -150,7 +150,7 @@ def test_parts_of_a_sum_are_not_rounded_before_they_are_added(dtype: DType) -> N
 
 
 def test_numbers_of_an_algebra_that_is_gone_mean_nothing() -> None:
-    """Each type of frame has an algebra of its own, often at the address of one before."""
+    """Each type of frame has a separate algebra, often at the address of an earlier one."""
     x, y = (Value(TensorType((8, 8), DType.F16)) for _ in range(2))
     b = Builder()
     square = b.binary(BinaryFn.MUL, b.cast(x, DType.F32), b.cast(x, DType.F32))

@@ -1,4 +1,4 @@
-"""Axes that are merged, and those of looked up rows that are not."""
+"""Axes that are merged, and those of rows that are looked up, which are not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXPERTS, ROWS, WIDTH = 6, 1408, 2048
 
 
 def experts() -> KernelGraph:
-    """Products of one row with two matrices of each of some experts."""
+    """Products of one row with two matrices for each of several experts."""
 
     def value(*shape: int) -> Value:
         return Value(TensorType(shape, DType.BF16))
@@ -30,7 +30,7 @@ def experts() -> KernelGraph:
 
 
 def merged(rows: Mapping[int, int]) -> bool:
-    """Whether kernels read the matrices of all experts as one."""
+    """Return whether kernels read the matrices of all experts as one."""
     graph = experts()
     planner = Planner(graph, target_for("h200"), SearchLimits(budget=60, plans=20), rows=rows)
     best = planner.run().candidates[0].graph

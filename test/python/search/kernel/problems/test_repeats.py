@@ -1,4 +1,5 @@
-"""Small tensors that are repeated along an axis, so that two axes are one for the others."""
+"""Small tensors that are repeated along an axis, so that the others may have two axes merged into
+one."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from mirage.workloads.served import grouped_attention
 
 
 def biased_heads(rows: int, kv: int) -> KernelGraph:
-    """Two groups of four query heads; each head adds a vector of its own to its scores."""
+    """Two groups of four query heads; each head adds its own vector to its scores."""
     q, bias = tensor("q", 8, rows, 16), tensor("bias", 8, 1, kv)
     k, v, b = tensor("k", 2, kv, 16), tensor("v", 2, kv, 16), Builder()
 

@@ -53,7 +53,7 @@ def linear(m: int, n: int, k: int) -> KernelGraph:
         (matmul(64, 67, 72), 8),
         (matmul(64, 66, 72), 4),
         (matmul(66, 68, 72), 2),
-        # aligned; rows that are no whole groups; the other factor's rows alone
+        # aligned; rows that are not whole groups; only the other factor's rows
         (matmul(64, 72, 72), 0),
         (matmul(65, 67, 72), 0),
         (matmul(64, 72, 67), 0),
@@ -106,7 +106,7 @@ def test_turned_copies(shape: tuple[int, ...]) -> None:
     "program", [matmul(512, 197, 128), linear(128, 512, 131), linear(56, 512, 70)]
 )
 def test_kernels_compute_the_program(program: KernelGraph) -> None:
-    """The cheapest with shifted boxes: evaluated, verified, and run with all checks."""
+    """The cheapest candidate with shifted boxes: evaluated, verified, and run with all checks."""
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
     pick = next(
         p

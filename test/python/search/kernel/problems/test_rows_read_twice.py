@@ -1,4 +1,4 @@
-"""Rows that a block reads in a loop, for sums, and again when a tile has them whole."""
+"""Rows that a block reads in a loop, for sums, and again as whole tiles."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def softmax() -> KernelGraph:
 
 
 def centered() -> KernelGraph:
-    """Rows minus their means, over the roots of the sums of the squares of that."""
+    """Rows minus their means, divided by the roots of the sums of the squares of these
+    differences."""
     x, b = tensor("x", ROWS, COLUMNS), Builder()
     total = b.reduce(ReduceFn.SUM, x, (1,))
     away = b.binary(BinaryFn.SUB, x, b.binary(BinaryFn.MUL, total, b.constant(1.0 / COLUMNS)))
@@ -45,7 +46,7 @@ def centered() -> KernelGraph:
 
 
 def so_far() -> KernelGraph:
-    """Sums so far have rows whole for another reason."""
+    """Running sums need whole rows for another reason."""
     x, b = tensor("x", ROWS, COLUMNS), Builder()
     along = b.cumulate(ReduceFn.SUM, x, 1)
     total = b.reduce(ReduceFn.MAX, x, (1,))
@@ -82,7 +83,7 @@ def test_rows_that_are_whole_for_another_reason_are_not_read_twice() -> None:
 
 
 def kernels(program: KernelGraph, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelGraph]:
-    """The fastest of each number of loops, of rows that no registers would hold."""
+    """The fastest for each number of loops, with rows that do not fit into registers."""
     monkeypatch.setattr(solvers, "HELD_ROW", COLUMNS / H200.registers_sm)
     solver = KernelSolver(H200, SearchLimits(), SearchReport())
     plain = decompose(program)
@@ -109,7 +110,7 @@ def test_kernels_compute_the_program(program: KernelGraph, monkeypatch: pytest.M
 
 
 def test_what_is_summed_must_be_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A twin whose first reading takes another function of the elements."""
+    """A twin whose first pass computes another function of the elements."""
     found = next(kernels(softmax(), monkeypatch))
     (launch,) = launches(found.ops)
 
@@ -129,7 +130,7 @@ def test_what_is_summed_must_be_what_is_stored(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_gain_beside_the_row_takes_no_shared_memory() -> None:
-    """RMSNorm of 65,536 columns: both would be more than an SM has, and go to registers."""
+    """RMSNorm of 65,536 columns: both would exceed an SM's shared memory, and go to registers."""
     plain = decompose(get("rms_norm_n65536").graph())
     picks = KernelSolver(H200, SearchLimits(), SearchReport()).solve(problem_of(plain))
     assert any(p.draft is not None and p.draft.analysis.use.twice for p in picks)

@@ -1,4 +1,5 @@
-"""Candidates that are equal where they are defined, and not defined where the reference is."""
+"""Candidates that are equal to the reference where they are defined, but undefined where it is
+defined."""
 
 from __future__ import annotations
 
@@ -193,7 +194,7 @@ def test_arguments_of_the_reference_are_in_order(name: str) -> None:
 
 
 def test_another_argument_of_the_same_form_is_not() -> None:
-    """The reference divides by the sums of rows, the candidate by those of others as well."""
+    """The reference divides by the sums of rows, the candidate also by those of other rows."""
 
     def reference(b: Builder, x: Value, y: Value) -> Value:
         return b.binary(DIV, x, total(b, x))
@@ -340,12 +341,12 @@ def test_the_verdict_says_so() -> None:
     assert verdict.to_json()["accepted"] is False
 
 
-# ---- what inputs are known to hold
+# ---- known contents of inputs
 
 
 def counts(inverse: bool) -> KernelGraph:
-    """Rows of y over how many elements windows of three have that end at its columns, by their
-    positions."""
+    """Rows of y divided by the number of elements of windows of three that end at their columns,
+    from positions."""
     position, y = graphs.tensor(16, dtype=DType.I64), graphs.tensor(4, 16, dtype=DType.F32)
     b = Builder()
     at = b.cast(position, DType.F32)
@@ -356,7 +357,8 @@ def counts(inverse: bool) -> KernelGraph:
 
 
 def test_positions_are_what_decides_where_they_are_known() -> None:
-    """Counts are whole numbers, which the reference may have by chance: their own sign tells."""
+    """Counts are whole numbers, which may occur in the reference by chance: only their sign
+    counts."""
     free = examine(counts(False), counts(True), OPTIONS, postpone=False)
     assert isinstance(free, Verdict)
     assert free.kind is Kind.PROVED
@@ -372,7 +374,7 @@ def test_positions_are_what_decides_where_they_are_known() -> None:
 
 
 def test_what_roundings_leave_of_known_numbers_has_no_sign() -> None:
-    """A tenth, three times, is three tenths: what is left of the difference is not to divide by."""
+    """A tenth, three times, is three tenths: the rest of the difference is no valid divisor."""
 
     def divided(known: bool) -> KernelGraph:
         position, y = graphs.tensor(16, dtype=DType.I64), graphs.tensor(4, 16, dtype=DType.F32)

@@ -1,4 +1,4 @@
-"""What masks keep from being undefined says nothing about where a program is defined."""
+"""Values that are defined only because of a mask say nothing about where a program is defined."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def logarithm_of_rows(b: Builder) -> Value:
         (multiplied_quotient, False),
         (quotient_of_what_is_kept, False),
         (scaled, False),  # a constant is not undefined anywhere
-        (logarithm_of_rows, False),  # whether a row is empty is asked for by itself
+        (logarithm_of_rows, False),  # whether a row is empty is tested separately
     ],
 )
 def test_masks_that_keep_from_being_undefined(form: Form, expected: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rules for signs hold for numbers, and say what proofs need."""
+"""Rules for signs hold for numbers, and are precise enough for proofs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def code(signs: int) -> np.ndarray:
 
 
 def allows(signs: np.ndarray, value: float) -> bool:
-    """Undefined values are somebody else's business; plus infinity is what grows without end."""
+    """Undefined values do not count here; plus infinity stands for overflow."""
     return bool(np.isnan(value)) or (int(of_number(value)) & ~int(signs)) == 0
 
 
@@ -114,8 +114,8 @@ def test_products_hold() -> None:
 
 @pytest.mark.parametrize("code", SETS)
 def test_products_with_what_is_the_same_everywhere(code: int) -> None:
-    """Inputs are such operands, which may have any sign: each element is one of a product with all
-    of them."""
+    """Inputs are such operands, which may have any sign: each element is multiplied by all of
+    them."""
     a = np.random.default_rng(2).choice(SETS, (2, 4, 3)).astype(np.uint8)
     b = np.full((3, 5), code, np.uint8)
     single = (of_product(a, b[:, :1]), of_product(a, np.tile(b[:, :1], (1, 2)))[..., 1:])

@@ -1,4 +1,4 @@
-"""Kernels cut inside compute what they did before."""
+"""Kernels that are cut inside compute the same as before."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def inputs_of(graph: KernelGraph, seed: int = 0) -> list[np.ndarray]:
 
 
 def check(graph: KernelGraph, chosen: list[Site]) -> None:
-    """The outputs stay, and each tensor that is stored is made of the tiles that were there."""
+    """The outputs are unchanged, and each stored tensor consists of the tiles that were computed
+    there."""
     inputs = inputs_of(graph)
     want = evaluate_floats(graph, inputs)
     cut = cut_at(graph, chosen)
@@ -62,7 +63,7 @@ def check(graph: KernelGraph, chosen: list[Site]) -> None:
 
 
 def some(found: list[Site], rng: random.Random) -> list[list[Site]]:
-    """Return all sites, each alone, and a few choices."""
+    """Return all sites, each alone, and a few combinations."""
     return [found, *([s] for s in found), *([s for s in found if rng.random() < 0.4] for _ in "12")]
 
 
@@ -97,14 +98,14 @@ def test_random_kernels(seed: int) -> None:
         check(graph, chosen)
 
 
-# ---- tiles that go further than their tensor ----
+# ---- tiles that extend beyond their tensor ----
 
 ROWS, TILE = 17, 16
 
 
 def over_rows(make: Callable[[Builder, Value], tuple[Value, TileMap, tuple[int, ...]]]):
-    """A kernel with a tile of 16 of 17 rows in each of two blocks, which stores what ``make``
-    makes of it."""
+    """A kernel with a tile of 16 of 17 rows in each of two blocks, which stores the result of
+    ``make`` for it."""
     x = graphs.tensor(ROWS, 3, dtype=DType.F32)
     params = graphs.params_of((x,))
     b = Builder(in_block=True)
@@ -117,7 +118,7 @@ def over_rows(make: Callable[[Builder, Value], tuple[Value, TileMap, tuple[int, 
 
 
 def rows_apart(b: Builder, x: Value):
-    """Rows do not meet; each is scaled by its sum."""
+    """Rows are independent; each is scaled by its sum."""
     e = b.unary(UnaryFn.EXP, x)
     return b.binary(BinaryFn.DIV, e, b.reduce(ReduceFn.SUM, e, (1,))), (("m",), ()), (ROWS, 3)
 
@@ -141,14 +142,14 @@ def masked_late(b: Builder, x: Value):
 
 
 def rows_multiplied(b: Builder, x: Value):
-    """Rows of a tile meet in a product, each as a row and as what is summed over."""
+    """Rows of a tile are combined in a product, as rows and as the summed dimension."""
     e = b.unary(UnaryFn.EXP, x)
     square = b.matmul(e, b.transpose(e, (1, 0)))
     return b.matmul(square, e), (("m",), ()), (ROWS, 3)
 
 
 def all_stored(b: Builder, x: Value):
-    """What is past the end is stored too."""
+    """Elements past the end are stored too."""
     return b.unary(UnaryFn.EXP, b.unary(UnaryFn.EXP, x)), (("m",), ()), (2 * TILE, 3)
 
 
@@ -173,7 +174,8 @@ def _check_each(graph: KernelGraph, chosen: list[Site]) -> None:
 
 @pytest.mark.parametrize("make", MATTERS, ids=lambda make: make.__name__)
 def test_what_is_past_the_end(make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is lost only where it does not matter; if it were lost anyway, it would be noticed."""
+    """They are dropped only if this does not matter; if they were dropped otherwise, it would be
+    noticed."""
     graph = over_rows(make)
     for chosen in some(sites(graph), random.Random(0)):
         check(graph, chosen)
@@ -194,7 +196,8 @@ def test_tiles_of_rows_that_stay_apart_are_tensors_of_these_rows() -> None:
 
 def parts_of_a_batch() -> KernelGraph:
     """Two rows of blocks that do the same with tiles of 16 of 17 rows of each of two matrices, and
-    store it as parts, in a shape with ones before the rows; and parts read one behind another."""
+    store the results as parts, in a shape with ones before the rows; and parts that are read one
+    after another."""
     x, y = graphs.tensor(2, ROWS, 3, dtype=DType.F32), graphs.tensor(4, 2, dtype=DType.F32)
     params = graphs.params_of((x, y))
     b = Builder(in_block=True)

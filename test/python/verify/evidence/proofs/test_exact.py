@@ -1,4 +1,4 @@
-"""Pieces of programs: what random points of small programs say, and proofs."""
+"""Pieces of programs: results at random points of small programs, and proofs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from mirage.verify.verdict import Evidence
 
 
 def products(factors: int, *, wrong: bool = False) -> KernelGraph:
-    """``(x + y)`` so many times, at last as ``x (..) + y (..)``, or that with a sign."""
+    """A power of ``(x + y)``, with the last factor multiplied out as ``x (..) + y (..)``, or with a
+    sign."""
     b = Builder()
     x, y = (Value(TensorType((4, 6), DType.F32)) for _ in range(2))
     whole = b.binary(BinaryFn.ADD, x, y)

@@ -32,7 +32,7 @@ from mirage.verify.verify_options import VerifyOptions
 
 F32, D = DType.F32, 8
 MOST = 4000
-"""Elements that small programs of attention have with an input for each role."""
+"""The number of elements of small programs of attention with an input for each role."""
 Inputs = tuple[Value, Value, Value, Value]
 Mask = Callable[[Builder, Value, Value], Value]
 """A function that makes a mask from the positions of queries (a column) and of keys (a row)."""
@@ -72,7 +72,7 @@ def inputs(n: int) -> Inputs:
 
 
 def reference(n: int, mask: Mask) -> KernelGraph:
-    """Attention of ``n`` tokens in two heads; the last input says where they are."""
+    """Attention of ``n`` tokens in two heads; the last input has their positions."""
     q, k, v, at = inputs(n)
     b = Builder()
     scores = b.matmul(q, b.transpose(k, (0, 2, 1)))
@@ -84,8 +84,8 @@ def reference(n: int, mask: Mask) -> KernelGraph:
 
 @dataclass(frozen=True)
 class Kernel:
-    """How attention is computed: tiles of queries and keys; ``keys_by`` cuts the positions that
-    keys are said to have, and without ``ends`` keys beyond the last are counted."""
+    """The computation of attention: tiles of queries and keys; ``keys_by`` cuts the positions of
+    keys, and without ``ends`` keys beyond the last are counted."""
 
     rows: int
     keys: int
@@ -134,7 +134,7 @@ MASKS = {
 @pytest.mark.parametrize("n", [333, 997, 1000, 4099])
 @pytest.mark.parametrize("name", list(MASKS))
 def test_odd_sizes_take_little_work(name: str, n: int) -> None:
-    """About as many elements at any size: how many cells there are depends on the cuts alone."""
+    """About equally many elements at any size: the number of cells depends only on the cuts."""
     mask = MASKS[name]
     first, second = reference(n, mask), Kernel(128, 64).of(n, mask)
     apart = roles(first, second)
@@ -143,7 +143,7 @@ def test_odd_sizes_take_little_work(name: str, n: int) -> None:
     assert small_pair(apart.first, apart.second).work <= MOST
     found = shown(first, second)
     assert found.bound_log2 == float("-inf")
-    assert found.evidence[-1].text == "for inputs of their own in each role: input 3 as 2"
+    assert found.evidence[-1].text == "for separate inputs in each role: input 3 as 2"
 
 
 def test_sizes_that_a_proof_holds_for_are_those_of_one_input() -> None:
@@ -205,7 +205,7 @@ def test_what_holds_for_one_tensor_only_is_still_shown() -> None:
 
 
 def test_one_role_is_one_input() -> None:
-    """Read twice along the same dimension, or by one of the programs in a role of its own."""
+    """Read twice along the same dimension, or by one of the programs in a separate role."""
     n, b = 6, Builder()
     x = graphs.tensor(n, dtype=F32)
     twice = b.binary(BinaryFn.MUL, b.reshape(x, (1, n)), b.unary(UnaryFn.EXP, x))

@@ -1,4 +1,4 @@
-"""Slices of inputs as inputs: what is shown then holds for the whole inputs."""
+"""Slices of inputs as inputs: proofs then hold for the whole inputs."""
 
 from __future__ import annotations
 

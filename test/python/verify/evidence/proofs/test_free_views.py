@@ -25,8 +25,8 @@ ROWS, SHAPE = 3, (10, 7, 7)
 
 
 def flat(shape: tuple[int, ...], *, whole: bool = False, last: float = 1.0) -> KernelGraph:
-    """Sums of what rows of ``x`` [3, 10, 7, 7] hold, read as ``shape``; the sum of all of it is
-    subtracted where ``whole``."""
+    """Sums of rows of ``x`` [3, 10, 7, 7], read as ``shape``; with ``whole`` the total sum is
+    subtracted."""
     b, x = Builder(), graphs.tensor(ROWS, *SHAPE, dtype=DType.F32)
     rows = b.reshape(x, shape)
     dims = tuple(range(1, len(shape)))

@@ -20,7 +20,8 @@ F16 = DType.F16
 
 
 def halves(size: int, at: int, *, joined_first: bool, shift: int = 0) -> KernelGraph:
-    """The parts of ``x`` before and from ``at`` on, exchanged, before or after rows are merged."""
+    """The parts of ``x`` before ``at`` and from there on, exchanged, before or after rows are
+    merged."""
     b = Builder()
     x = Value(TensorType((1, size, 2, 3), F16))
     if joined_first:
@@ -63,7 +64,7 @@ def test_parts_without_common_digits_are_proved() -> None:
 
 
 def copied(rows: int, tile: int, columns: int) -> KernelGraph:
-    """``x`` transposed, by a kernel whose tiles may go past its end."""
+    """``x`` transposed, by a kernel whose tiles may extend past its end."""
     x = graphs.tensor(rows, columns)
     (p,) = params = graphs.params_of((x,))
     b = Builder(in_block=True)

@@ -1,4 +1,4 @@
-"""Proofs for other sizes: what they say they hold for, tried at sizes of that kind."""
+"""Proofs for other sizes: the sizes for which they claim to hold, tried at examples."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_statement_gives_the_sizes_at_hand(name):
 
 
 def rebuilt(name: str, holds_for: HoldsFor, lengths: dict[str, int]) -> graphs.Pair:
-    """The family at the sizes that the lengths make."""
+    """The family at the sizes that follow from the lengths."""
     make, _, parts, _ = FAMILIES[name]
     shapes = [[at(n, lengths) for n in shape] for shape in holds_for.inputs]
     axes = {key.split(".")[1]: at(n, lengths) for key, n in holds_for.axes}
@@ -79,7 +79,7 @@ def rebuilt(name: str, holds_for: HoldsFor, lengths: dict[str, int]) -> graphs.P
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_other_sizes_of_that_kind_are_equal_too(name):
-    """Lengths drawn at random, from the smallest ones on: proved again, by themselves."""
+    """Random lengths, from the smallest ones on, are proved again separately."""
     _, holds_for = proved(name)
     rng = random.Random(name)
     for draw in range(4):
@@ -103,7 +103,7 @@ def plus(b, x, value):
 
 
 def test_a_constant_that_is_a_size_is_said_to_be():
-    """``sum(x) + n`` is ``sum(x + 1)`` for the ``n`` that is summed over, and no other."""
+    """``sum(x) + n`` is ``sum(x + 1)`` only if ``n`` is the length of the sum."""
     first = reduced(lambda b, x: plus(b, b.reduce(ReduceFn.SUM, x, (1,)), 100.0), 7, 100)
     second = reduced(lambda b, x: b.reduce(ReduceFn.SUM, plus(b, x, 1.0), (1,)), 7, 100)
     verdict = verify(first, second, QUICK)

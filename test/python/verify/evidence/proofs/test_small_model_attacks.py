@@ -1,4 +1,4 @@
-"""Attacks on the small model: programs that it could take for equal, or not stand for."""
+"""Attacks on the small model: programs that it could wrongly find equal, or fail to represent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ QUICK = VerifyOptions(seed=1, numerics=False)
 
 def test_small_programs_are_exact_for_random_programs():
     """Slices, joins, reshapes, tails, masks and loops: on inputs constant within cells the small
-    program computes what the real one does.
+    program computes the same as the real one.
     """
     rng = random.Random(0)
     compressed = 0
@@ -51,7 +51,7 @@ def test_small_programs_are_exact_for_random_programs():
 
 
 def test_they_are_exact_where_digits_do_not_fit():
-    """This also holds for programs, and pairs of them, of which some digits are not compressed."""
+    """This also holds for programs, and pairs of them, some of whose digits are not compressed."""
     rng = random.Random(1)
     severed = 0
     while severed < 150:
@@ -88,7 +88,7 @@ def heads(width: int, part: int, offset: int, early: bool) -> KernelGraph:
 
 @pytest.mark.parametrize(("width", "part"), [(24, 16), (384, 64), (20, 16), (15, 10)])
 def test_first_parts_of_dimensions_that_are_factors_of_others(width, part):
-    """Both sizes are factors of something, so that neither's top digit may go further."""
+    """Both sizes are factors of another size, so that the top digit of neither may be extended."""
     cut = [heads(width, part, 0, early) for early in (False, True)]
     structure = Structure(cut, sever=True)
     assert structure.severed
@@ -121,7 +121,7 @@ def running(n: int, steps: int, use: str) -> KernelGraph:
 @pytest.mark.parametrize("use", ["maximum", "exponentials", "rescaled"])
 @pytest.mark.parametrize(("n", "first", "second"), [(24, 12, 4), (60, 30, 6), (64, 16, 4)])
 def test_the_order_of_steps_counts_for_running_maxima(use, n, first, second):
-    """The axis of the first loop has two digits, and repeated steps are no neighbours."""
+    """The axis of the first loop has two digits, and repeated steps are not adjacent."""
     for singles in (1, 2):
         assert_exact([running(n, first, use), running(n, second, "rescaled")], singles)
 
@@ -185,7 +185,7 @@ def test_interacting_indices_are_found_wherever_they_hide(wrap, as_symbols):
 
 
 def test_tiles_of_other_launches_are_no_denominators_in_common():
-    """Two launches load and store quotients with the same maps, but of other extents: places of
+    """Two launches load and store quotients with the same maps, but with other extents: places of
     equal name hold different denominators.
     """
     x = graphs.tensor(16, dtype=F32)
@@ -234,7 +234,7 @@ def test_one_axis_on_two_dimensions_walks_along_the_diagonal():
 
 
 def test_two_names_of_one_running_maximum_are_one():
-    """One name has a leading 1 and the other has not: the value carries one of them, and the other
+    """One name has a leading 1 and the other does not: the value carries one of them, and the other
     rescales the sum."""
 
     def twice(steps: int, shift: float) -> KernelGraph:
@@ -262,7 +262,7 @@ def test_two_names_of_one_running_maximum_are_one():
 
 
 def quotients(move: str) -> KernelGraph:
-    """The sum of two quotients with different denominators, which are taken elsewhere before."""
+    """The sum of two quotients with different denominators, which are computed elsewhere first."""
 
     def build(b, x, y):
         total = b.reduce(ReduceFn.SUM, x, (0,))
@@ -311,8 +311,8 @@ def quotients(move: str) -> KernelGraph:
     ],
 )
 def test_denominators_are_followed_wherever_they_go(move):
-    """Summing over what they vary along makes their product the common denominator: twice as many
-    indices of ``x`` interact as in one.
+    """Summing over the dimension along which they vary makes their product the common denominator:
+    twice as many indices of ``x`` interact as in one.
     """
     plain = normalize(quotients("none"))
     moved = normalize(quotients(move))
@@ -322,8 +322,8 @@ def test_denominators_are_followed_wherever_they_go(move):
 
 
 def test_rows_and_keys_may_be_indices_of_one_input():
-    """Attention of ``x`` with itself: what varies along rows does not vary along keys, though both
-    are the same indices.
+    """Attention of ``x`` with itself: values that vary along rows do not vary along keys, although
+    both are the same indices.
     """
 
     def build(after, wrong=False):

@@ -1,5 +1,5 @@
-"""Small models: exactness of the compression, completeness of its cells, and the arithmetics
-behind.
+"""Small models: exactness of the compression, completeness of its cells, and the underlying
+arithmetics.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ TINY = {
 
 @pytest.mark.parametrize("pair", TINY)
 def test_small_models_decide_as_the_full_size_does(pair):
-    """Completeness by brute force: with the cells that the argument asks for, mutants are judged as
+    """Completeness by brute force: with the cells that the argument requires, mutants are judged as
     at full size.
     """
     compared = 0
@@ -213,7 +213,7 @@ def test_tilings_without_common_digits_are_irregular():
 
 
 def test_dimensions_of_size_one_do_not_end_those_after_them():
-    """Tiles of 128 go past the end of 300 rows, in front of which a dimension of 1 is dropped."""
+    """Tiles of 128 extend past the end of 300 rows, whose leading dimension of 1 is dropped."""
     x = graphs.tensor(1, 300, 8, dtype=F32)
     b = Builder()
     y = b.unary(UnaryFn.NEG, x)
@@ -299,8 +299,8 @@ def test_a_part_may_end_inside_of_a_block(sizes):
 
 
 def test_a_last_step_is_not_any_step():
-    """'The last tile' and 'the last tile but one' differ although all tiles are treated alike
-    otherwise.
+    """'The last tile' and 'the last tile but one' differ, although all tiles are otherwise treated
+    in the same way.
     """
 
     def last(n, steps, shift):
@@ -334,7 +334,7 @@ def test_a_last_step_is_not_any_step():
     "make", [Symbolic, lambda: FormalExp(draw(random.Random(0), 61, None), random.Random(0))]
 )
 class TestExactDomains:
-    """What the symbolic and the formal domain have in common."""
+    """Common properties of the symbolic and the formal domain."""
 
     def values(self, domain, shape, name=0):
         return domain.inputs(name, shape) if isinstance(domain, Symbolic) else domain.random(shape)

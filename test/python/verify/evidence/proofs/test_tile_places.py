@@ -16,7 +16,7 @@ OF_ROWS = Cut(("m",), ROWS)
 
 
 def label_of(make: Callable[[Builder, Value], Value]) -> Label | None:
-    """The place of what ``make`` makes of a tile of 16 of 17 rows."""
+    """Return the place of the result of ``make`` for a tile of 16 of 17 rows."""
     x = graphs.tensor(ROWS, COLUMNS, dtype=DType.F32)
     (param,) = graphs.params_of((x,))
     b = Builder(in_block=True)
@@ -26,7 +26,7 @@ def label_of(make: Callable[[Builder, Value], Value]) -> Label | None:
 
 
 def of(b: Builder, op: type[Op], x: Value, *arguments: float) -> Value:
-    """The result of an op that no builder knows."""
+    """The result of an op without a builder method."""
     shape = (2, *x.shape) if op is Twice else x.shape
     result = Value(TensorType(shape, x.dtype))
     b.ops.append(op((x,), (result,), *arguments))

@@ -1,4 +1,5 @@
-"""Proofs of long programs by way of values in common: what is proved, and what must not be."""
+"""Proofs of long programs by common values: programs that are proved, and programs that must not
+be."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_a_fault_in_one_segment_is_a_fault(wrong):
 
 
 def every_pair(reference, candidate, rng):
-    """Guesses without sense: all values of equal shapes."""
+    """Meaningless guesses: all values of equal shapes."""
     values = [
         [v for op in g.ops if not isinstance(op, Constant) for v in op.results]
         for g in (reference, candidate)
@@ -114,7 +115,7 @@ def cut_at(graph: KernelGraph, values: tuple[Value, ...]) -> tuple[KernelGraph, 
 
 
 def test_a_cut_program_goes_on_from_the_values_it_is_given():
-    """Fed with what the program computes there it gives the same outputs, and only then."""
+    """Given the program's values there, it gives the same outputs, and only then."""
     graph = layers("after")
     rng = np.random.default_rng(0)
     xs = [rng.standard_normal(v.shape) for v in graph.inputs]
@@ -158,7 +159,7 @@ def test_results_of_one_launch_are_cut_one_by_one():
 
 
 def test_values_equal_to_one_value_share_its_input():
-    """The candidate computes a value twice, in two ways; what follows needs that both are equal."""
+    """The candidate computes a value twice, in two ways; later ops need both to be equal."""
     x, w = graphs.tensor(4, WIDTH, dtype=F32), graphs.tensor(WIDTH, WIDTH, dtype=F32)
 
     def finish(b, y, z):
@@ -179,7 +180,7 @@ def test_values_equal_to_one_value_share_its_input():
     candidate = KernelGraph("twice", (x, w), tuple(b.ops), (out,))
     evidence = in_segments(reference, candidate)
     assert evidence.holds is True
-    # Only tied to the reference's one value the quotient is the same.
+    # The quotient is the same only if both are related to the single value of the reference.
     guesses = segments.find_guesses(reference, candidate, random.Random(1))
     assert {g.second for g in guesses} >= {y, z}
     cut = segments._between(reference, candidate, guesses, reference.outputs, candidate.outputs)
@@ -254,8 +255,8 @@ def test_values_in_common_may_have_another_shape():
 
 
 def test_values_that_stay_large_are_not_computed():
-    """Slices that start at 1 leave sizes as they are: a product of three rows would have 125
-    million elements."""
+    """Slices that start at 1 do not reduce sizes: a product of three rows would have 125 million
+    elements."""
     rows = tuple(graphs.tensor(500, dtype=F32) for _ in range(3))
 
     def program(first):

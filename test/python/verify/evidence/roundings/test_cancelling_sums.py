@@ -1,5 +1,5 @@
-"""A candidate that adds numbers that it has rounded is seen where they cancel, however it divides
-the sum; one that adds them in f32, or as the reference does, is accepted."""
+"""A candidate that adds rounded numbers is detected where they cancel, however it divides the sum;
+one that adds them in f32, or like the reference, is accepted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def whole(b: Builder, x: Value, w: Value) -> Value:
 
 
 def in_parts(ends: tuple[int, ...], wide: bool = False) -> Form:
-    """A product in parts of the sum, each of which is rounded, or all of which are f32."""
+    """A product in parts of the sum, which are all rounded, or all f32."""
 
     def form(b: Builder, x: Value, w: Value) -> Value:
         if wide:
@@ -78,8 +78,8 @@ def test_parts_that_are_rounded_before_they_are_added_are_seen(dtype: DType, for
 
 
 def beside_low_rank(halves: bool, dtype: DType) -> KernelGraph:
-    """A product and one of low rank, whose inner product is rounded as a whole, or in halves that
-    are added once they are multiplied by the second factor."""
+    """A product and a low-rank one, whose inner product is rounded as a whole, or in halves that
+    are added after the product with the second factor."""
     b = Builder()
     shapes = {"x": (ROWS, 256), "w": (256, COLUMNS), "a": (256, 16), "b": (16, COLUMNS)}
     given = tuple(Value(TensorType(s, dtype), name) for name, s in shapes.items())
@@ -98,13 +98,13 @@ def beside_low_rank(halves: bool, dtype: DType) -> KernelGraph:
 
 @pytest.mark.parametrize("dtype", [F16, BF16])
 def test_halves_of_a_low_rank_are_seen_beside_a_product(dtype: DType) -> None:
-    """What cancels is a part of the result, and the rest of it is about as large."""
+    """A part of the result cancels, and the rest of it is about as large."""
     reference, candidate = (beside_low_rank(halves, dtype) for halves in (False, True))
     assert not any(accepted(reference, candidate, seed) for seed in range(4))
 
 
 def of_two_sums(halves: bool) -> KernelGraph:
-    """The square of a sum, of which one factor may be added from halves that are rounded."""
+    """The square of a sum; one factor may be the sum of rounded halves."""
     b = Builder()
     x, w = Value(TensorType((ROWS, 512), F16), "x"), Value(TensorType((512, COLUMNS), F16), "w")
     if halves:
@@ -121,7 +121,7 @@ def of_two_sums(halves: bool) -> KernelGraph:
 
 
 def test_products_of_two_sums_that_cancel_do_not_vanish() -> None:
-    """Where all results were zero, or had one digit left, no error would show."""
+    """If all results were zero, or had one digit left, no error would be visible."""
     graphs = of_two_sums(False), of_two_sums(True)
     sample = choose_sample(graphs, 1e6, np.random.default_rng(0))
     draw = Activations(graphs[0], sample, 0, {})
@@ -206,6 +206,6 @@ def normed(before: bool) -> KernelGraph:
 
 
 def test_a_normed_constant_is_exact_by_luck() -> None:
-    """A row of one number is 1 once it is normed, so the reference rounds nothing of it."""
+    """A row of equal numbers is 1 after the norm, so the reference rounds nothing."""
     reference, candidate = normed(before=True), normed(before=False)
     assert all(accepted(reference, candidate, seed) for seed in range(3))

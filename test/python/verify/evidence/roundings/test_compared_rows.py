@@ -1,5 +1,5 @@
-"""What is one row of errors, and what reaches it: rows of one kind where an element of each is
-compared with the others, inputs that are near each other, and sums in another order."""
+"""The rows of errors, and the inputs that reach them: rows of one kind if their elements are
+compared with each other, inputs that are near each other, and sums in another order."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_one_number_of_each_row_is_compared_with_the_others() -> None:
     graph = variances(two_passes)
     assert not rows_meet(graph)
     assert rows_compared(graph, [2]) == {0}  # numbers of all rows are joined
-    assert rows_compared(graph, [1]) == set()  # one of them alone
+    assert rows_compared(graph, [1]) == set()  # only one of them
 
 
 def test_rows_that_a_transpose_puts_beside_each_other_are_compared_together() -> None:
@@ -91,7 +91,7 @@ def test_rows_that_a_transpose_puts_beside_each_other_are_compared_together() ->
 
 @pytest.mark.parametrize("dtype", [F32, DType.F16, DType.BF16], ids=lambda d: d.value)
 def test_a_variance_in_one_pass_is_refused_at_every_seed(dtype: DType) -> None:
-    """In 16 bits a few roundings more make rows about -1000 rows of another kind."""
+    """In 16 bits a few more roundings turn rows about -1000 into rows of another kind."""
     reference, candidate = variances(two_passes, dtype), variances(one_pass, dtype)
     for seed in range(8):
         options = VerifyOptions(seed=seed, work=1e5)

@@ -1,4 +1,4 @@
-"""A maximum that starts too high is not accepted, whatever the seed; one that starts at the scores
+"""A maximum that starts too high is not accepted with any seed; one that starts at the scores
 is."""
 
 from __future__ import annotations

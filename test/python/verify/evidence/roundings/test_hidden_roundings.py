@@ -1,5 +1,5 @@
-"""A rounding of a candidate that the reference does not have is seen with every seed, even if the
-reference rounds something else to as few digits.
+"""A rounding of a candidate that the reference does not have is detected with every seed, even if
+the reference rounds another value to equally few digits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def kept_in(dtype: DType) -> Change:
 
 
 class Table:
-    """Rows of a table, weighed by products of rows that are rounded to 16 bits."""
+    """Rows of a table, weighted by products of rows that are rounded to 16 bits."""
 
     def __init__(self, dtype: DType, rows: int = ROWS) -> None:
         self.b = Builder()
@@ -78,7 +78,7 @@ def accepted(reference: KernelGraph, candidate: KernelGraph, seed: int) -> bool:
 def test_an_operand_that_is_rounded_is_seen_at_every_seed(
     dtype: DType, kept: DType, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where there is time for few of the situations that all candidates are measured in."""
+    """Also if there is time for few of the common situations."""
     monkeypatch.setattr(situations, "_FEWEST", 1)
     monkeypatch.setattr(situations, "_ALL", 1.0)
     reference, candidate = (Table(dtype, rows).product(c) for c in (as_it_is, kept_in(kept)))
@@ -103,8 +103,8 @@ def test_what_rounds_no_more_is_accepted(dtype: DType) -> None:
 
 
 def test_a_cast_of_the_reference_may_be_left_out() -> None:
-    """It is one of its roundings, not what the result is about, although nothing else is rounded
-    where the other inputs have few digits."""
+    """It is one of its roundings, and not the purpose of the program, although nothing else is
+    rounded if the other inputs have few digits."""
     reference = Table(F16).product(kept_in(F16))
     assert all(accepted(reference, Table(F16).product(), seed) for seed in range(4))
 

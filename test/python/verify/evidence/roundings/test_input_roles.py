@@ -1,4 +1,4 @@
-"""Which inputs may hold minus infinity."""
+"""Inputs that may hold minus infinity."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ X, M, Y, U = (Value(TensorType(SHAPE, DType.F32), name) for name in "xmyu")
 
 
 def exponentials(b: Builder, scores: Value, parts: int = 1) -> Value:
-    """Exponentials of scores less their maximum; with several parts, each less its own maximum
-    first, which gives no number where a part has none."""
+    """Exponentials of scores minus their maximum; with several parts, each minus its own maximum
+    first, which gives NaN if a part is empty."""
     size = SHAPE[1] // parts
     most = b.reduce(ReduceFn.MAX, scores, (1,))
     found: list[Value] = []
@@ -49,7 +49,7 @@ def test_inputs_that_meet_large_numbers_are_left_out() -> None:
 
 
 def test_a_sum_that_is_multiplied_has_no_masks() -> None:
-    """A weight and what is added to it; scores, and what is added to these."""
+    """A weight and a summand; scores and a summand."""
     x, w, d, q, m = (Value(TensorType((8, 8), DType.F32), name) for name in "xwdqm")
     b = Builder()
     product = b.matmul(x, b.transpose(b.binary(BinaryFn.ADD, w, d), (1, 0)))

@@ -1,4 +1,4 @@
-"""Scales at which a candidate's numbers of f16 leave their range, for inputs of any type."""
+"""Scales at which a candidate's f16 numbers leave their range, for inputs of any type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirage.verify.evidence.samples.sampled_outputs import choose_sample
 
 
 def products(inputs: DType, through: DType | None) -> KernelGraph:
-    """Elements times each other, as they are or held in another type between."""
+    """Products of elements, directly or held in another type in between."""
     x, w = (Value(TensorType((8, 32), inputs), name) for name in "xw")
     b = Builder()
     y = b.binary(BinaryFn.MUL, b.cast(x, DType.F32), b.cast(w, DType.F32))
@@ -44,7 +44,7 @@ def test_wide_types_hold_them(inputs: DType) -> None:
 
 
 def scaled_product(through: DType | None, x_type: DType = DType.F8E4M3) -> KernelGraph:
-    """A product of narrow numbers times a scale of f32, which is held in another type between."""
+    """A product of narrow numbers times an f32 scale, held in another type in between."""
     x, w = (
         Value(TensorType(shape, x_type), name) for name, shape in zip("xw", SHAPES, strict=True)
     )
@@ -64,7 +64,8 @@ SHAPES = (8, 32), (32, 16)
 @pytest.mark.parametrize("inputs", [DType.F8E4M3, DType.F8E5M2, DType.F16])
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_narrow_stays_inside_of_its_own_range(inputs: DType, seed: int) -> None:
-    """Digits of a scale are not seen to be lost where a product is zero, as its factors vanish."""
+    """The loss of digits of a scale is not visible where a product is zero because its factors
+    vanish."""
     graphs = scaled_product(None, inputs), scaled_product(DType.F16, inputs)
     sample = choose_sample(graphs, 1e5, np.random.default_rng(0))
     tried = list(suspects(graphs, sample, Activations(graphs[0], sample, seed, {})))

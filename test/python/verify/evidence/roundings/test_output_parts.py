@@ -1,4 +1,4 @@
-"""Parts of an output: which there are, and which of them say something."""
+"""The parts of an output, and which of them are meaningful."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def test_lines_of_many_elements_are_parts_of_their_own() -> None:
 
 
 def test_parts_that_lost_elements_are_joined() -> None:
-    """Rows 1 and 2 have few left: they go with the row after them, the last with those before."""
+    """Rows 1 and 2 have few elements left: they are joined with the next row, and the last one with
+    the previous rows."""
     known = np.ones((5, 64), dtype=bool)
     known[1, 2:] = known[2, 10:] = known[4, :] = False
     parts = OutputParts(known)
@@ -47,7 +48,7 @@ def test_the_whole_always_decides() -> None:
 
 
 def test_luck_of_a_few_numbers_is_no_cast_that_is_lost() -> None:
-    """Two numbers are left of one row, which happen to be near the result with the casts."""
+    """Two numbers of one row are left, which happen to be near the result with the casts."""
     rng = np.random.default_rng(0)
     exact = rng.normal(size=(8, 64))
     rounded = exact * (1.0 + 2.0**-11 * rng.uniform(-1, 1, exact.shape))
@@ -76,8 +77,8 @@ def test_a_cast_that_one_row_is_about_is_seen_beside_unknown_ones() -> None:
 
 
 def test_what_rounding_the_inputs_explains_is_as_uncertain_as_a_part_is_small() -> None:
-    """One column of 32 numbers is changed by casts five times as much as by the inputs: that may be
-    luck. Ten times may not."""
+    """Casts change one column of 32 numbers five times as much as the inputs do: this may be
+    chance, but ten times may not."""
     rng = np.random.default_rng(2)
     exact = rng.normal(size=(32, 64))
     reference = exact * (1.0 + 2.0**-12 * rng.uniform(-1, 1, exact.shape))

@@ -1,4 +1,4 @@
-"""Inputs as models have them, of the part of the inputs that a sample of the outputs needs."""
+"""Inputs like those of models, for the part of the inputs that a sample of the outputs needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirage.verify.evidence.samples.sampled_outputs import Sample
 
 
 def test_inputs_of_which_nothing_is_needed_stay_as_they_are() -> None:
-    """Rows of the second input may lie in no tile that is looked at."""
+    """Rows of the second input may be outside of all examined tiles."""
     build = Builder()
     x, y = (Value(TensorType((4, 8), DType.F16)) for _ in range(2))
     result = build.binary(BinaryFn.ADD, x, y)

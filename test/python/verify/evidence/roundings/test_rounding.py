@@ -1,5 +1,5 @@
-"""Candidates that are equal over the real numbers and lose their digits, or all of them, on inputs
-as models have them."""
+"""Candidates that are equal over the real numbers and lose some or all digits on inputs like those
+of models."""
 
 from __future__ import annotations
 
@@ -124,8 +124,9 @@ def plus_root(added: bool) -> Program:
 
 
 def attention(wide: bool) -> Program:
-    """With scores of the inputs' type, or of f32. Where two of a row's largest scores are nearly
-    equal, one rounding decides about the row: which program's error is smaller is luck."""
+    """With scores of the inputs' type, or of f32. If two of a row's largest scores are nearly
+    equal, one rounding decides about the row, and it is a matter of chance which program's error is
+    smaller."""
 
     def build(b: Builder, inputs: list[Value]) -> Value:
         q, k, v, w = inputs
@@ -205,8 +206,8 @@ def test_one_wrong_row_among_large_ones_is_seen() -> None:
 
 
 def test_a_product_may_be_transposed_in_f32_at_every_seed() -> None:
-    """Sums of a few dozen numbers are off by a few units of the last digit, and by more where they
-    are added one after the other. Which of both happens is no matter of how tensors are moved."""
+    """Sums of a few dozen numbers are off by a few units in the last place, and by more if they are
+    added one after the other. Which of both happens does not depend on how tensors are moved."""
 
     def softmax(transposed: bool) -> Program:
         def build(b: Builder, inputs: list[Value]) -> Value:
@@ -229,7 +230,8 @@ def test_a_product_may_be_transposed_in_f32_at_every_seed() -> None:
 
 
 def test_few_large_errors_decide_about_no_row_and_typical_ones_do() -> None:
-    """Errors whose sizes are spread over orders of magnitude, alike on both sides but for luck."""
+    """Errors whose sizes are spread over orders of magnitude, equal on both sides except for
+    chance."""
     refused = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)

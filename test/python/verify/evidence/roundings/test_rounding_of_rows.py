@@ -1,5 +1,5 @@
-"""Rows of all kinds reach what is compared: where a candidate reads tiles of many rows of which few
-are compared, and where a program takes several rows together."""
+"""Rows of all kinds reach the compared outputs, if a candidate reads tiles of many rows and few are
+compared, and if a program combines several rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OPTIONS = VerifyOptions(seed=3, work=5e5)
 
 
 def rough(graph: KernelGraph, description: str) -> KernelGraph:
-    """``graph`` with the fault of rounding of that description."""
+    """Return ``graph`` with the fault of rounding that has this description."""
     made = mutants(graph, random.Random(0), 200, rounding_faults)
     return next(m.graph for m in made if m.description == description)
 
 
 def test_rows_that_are_compared_are_of_all_kinds() -> None:
-    """A maximum that is 0 at least, where all scores of some rows are far below: 16 rows in each
-    tile, of which one or two are compared."""
+    """A maximum that is at least 0, if all scores of some rows are far below: 16 rows in each tile,
+    of which one or two are compared."""
     pair = graphs.softmax(4096, 1024, row_blocks=256, steps=4)
     right = pair.candidates["online"]
     assert verify(pair.reference, right, OPTIONS).accepted
@@ -39,7 +39,7 @@ def test_rows_that_are_compared_are_of_all_kinds() -> None:
 
 @pytest.mark.parametrize("name", ["group_norm"])
 def test_rows_that_meet_are_of_one_kind_too(name: str) -> None:
-    """A variance of 16 rows in one pass, where the mean of all of them is far from 0."""
+    """A variance of 16 rows in one pass, if the mean of all of them is far from 0."""
     reference = get(name).graph()
     assert verify(reference, reference, OPTIONS).accepted
     verdict = verify(reference, rough(reference, "layer norm"), OPTIONS)
@@ -49,7 +49,7 @@ def test_rows_that_meet_are_of_one_kind_too(name: str) -> None:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_keys_meet_in_the_maximum_of_their_scores(turned: bool) -> None:
-    """A maximum that is 0 at least, where all scores of a row are far below."""
+    """A maximum that is at least 0, if all scores of a row are far below."""
     reference = products(turned)
     assert rows_meet(reference) == {1}
     assert verify(reference, reference, OPTIONS).accepted
@@ -68,8 +68,8 @@ def test_weights_meet_in_a_norm_of_what_they_give() -> None:
 
 
 def test_a_single_key_may_be_all_that_counts_where_inputs_are_constant_within_cells() -> None:
-    """One over a sum of exponentials, times 2^20 in f16: that is fine where many keys are the same
-    and infinite where a single one has all the weight."""
+    """One over a sum of exponentials, times 2^20 in f16: this is fine if many keys are equal, and
+    infinite if a single one has all the weight."""
     reference = products(False, keys=1 << 15, batch=64, rows=1)
     few = VerifyOptions(seed=3, work=2e4)
     verdict = verify(reference, reference, few)

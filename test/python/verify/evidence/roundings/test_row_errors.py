@@ -9,12 +9,12 @@ from mirage.verify.evidence.roundings.row_errors import compare_rows
 
 _SIZES = np.array([1.0, 1.0, 2.0**-30, 1.0])
 _EXACT = np.exp(-2.0 * np.abs(np.random.default_rng(0).standard_normal((4, 24)))) * _SIZES[:, None]
-"""Rows that few of their elements dominate."""
+"""Rows that are dominated by few of their elements."""
 
 
 @pytest.mark.parametrize(("off", "holds"), [(2.0**-24, True), (0.25, False)])
 def test_a_small_row_is_not_measured_by_large_ones(off: float, holds: bool) -> None:
-    """Errors of the others' size would be a quarter of the small row."""
+    """Errors as large as those of the others would be a quarter of the small row."""
     signs = np.where(np.arange(24) % 2, 1.0, -1.0)
     reference = _EXACT + 2.0**-25 * signs * _SIZES[:, None]
     candidate = reference.copy()
@@ -25,7 +25,7 @@ def test_a_small_row_is_not_measured_by_large_ones(off: float, holds: bool) -> N
 
 
 def test_a_row_that_is_exact_by_chance_may_have_the_errors_of_others() -> None:
-    """Each row has one large number, which is right by chance in one row."""
+    """Each row has one large number, which is exact by chance in one row."""
     rng = np.random.default_rng(1)
     exact = rng.standard_normal((64, 24)) * np.where(np.arange(24) == 7, 1.0, 2.0**-20)
     exact *= 2.0 ** rng.integers(-8, 8, (64, 1))

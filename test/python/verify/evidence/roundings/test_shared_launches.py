@@ -1,4 +1,4 @@
-"""Kernels that candidates have in common are run once, and only those."""
+"""Common kernels of candidates are run once, and only these."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def demands_of(graphs: list[KernelGraph], rows: list[int] | None = None):
 
 def test_what_is_shared_is_the_same(candidates: list[KernelGraph]) -> None:
     assert len(candidates) >= 3
-    graphs = [*candidates, renewed(candidates[0])]  # equal, whatever the values are called
+    graphs = [*candidates, renewed(candidates[0])]  # equal, whatever the names of values
     demands = demands_of(graphs)
     numbers = common_launches(graphs, demands)
     assert [*numbers[0].values()] == [*numbers[-1].values()]
@@ -68,8 +68,7 @@ def test_what_is_shared_is_the_same(candidates: list[KernelGraph]) -> None:
 def test_a_kernel_after_another_one_is_another_one(
     candidates: list[KernelGraph], fault: int
 ) -> None:
-    """The same ops on the result of a wrong kernel are not the same as on the result of a right
-    one."""
+    """Ops on the result of a wrong kernel are not the same as on the result of a correct one."""
     right = candidates[0]
     wrong = with_fault(right, fault)
     numbers = common_launches([right, wrong], demands_of([right, wrong]))

@@ -1,4 +1,4 @@
-"""A softmax must subtract its maximum; this is seen with every seed."""
+"""A softmax must subtract its maximum; other programs are detected with every seed."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_the_maximum_is_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mha_bs1", "gqa_bs1_kv4096", "softmax_n4096"])
 def test_what_the_search_writes_subtracts_maxima(name: str) -> None:
-    """So it needs no situations of its own: maxima of steps, of loops and of parts are known."""
+    """So it needs no special situations: maxima of steps, of loops and of parts are known."""
     options = OptimizeOptions(compile=False, use_cache=False, jobs=1, verify_seed=0, numerics=False)
     text = optimize(get(name).program(), options).mlir["selected"]
     assert subtracts_maxima(graph_from_text(text).graph)
@@ -122,7 +122,7 @@ def test_what_the_search_writes_subtracts_maxima(name: str) -> None:
 def test_a_maximum_of_fewer_digits_is_refused_at_every_seed(
     weights: DType, rows: tuple[int, int]
 ) -> None:
-    """What it is off by grows with the scores, until none of a row's exponentials is held."""
+    """Its error grows with the scores, until all of a row's exponentials vanish or overflow."""
     whole, coarse = (attention(rounded(to), weights, rows) for to in (DType.F32, DType.BF16))
     assert [subtracts_maxima(g) for g in (whole, coarse)] == [True, False]
     for seed in range(12):
@@ -142,7 +142,7 @@ def attention(shift: Shift, weights: DType, rows: tuple[int, int]) -> KernelGrap
 
 
 def test_a_maximum_of_its_own_numbers_may_be_rounded() -> None:
-    """The largest of numbers of bf16 is one of them."""
+    """The largest of several bf16 numbers is one of them."""
     assert subtracts_maxima(softmax(rounded(DType.BF16), DType.BF16))
     assert subtracts_maxima(softmax(rounded(DType.F16), DType.F16))
     assert not subtracts_maxima(softmax(rounded(DType.F16), DType.BF16))
@@ -160,7 +160,8 @@ class FallingScores(Scores):
 
 
 def test_scores_that_do_not_grow_for_ever_are_measured_where_they_are_largest() -> None:
-    """The search for the largest scores ended where none is above zero, which has no logarithm."""
+    """The search for the largest scores used to fail if none is above zero, since it takes a
+    logarithm."""
     for seed in range(3):
         right, wrong = FallingScores(DType.F32), FallingScores(DType.F32)
         reference = right.softmax(right.maximum)

@@ -1,6 +1,6 @@
-"""Forms that give numbers only as long as sums are rounded with luck: a variance in one pass of a
-constant row may be below zero. None is accepted, whatever the seed, however few rows there are and
-however these are added; what cannot be negative is."""
+"""Forms that give numbers only if sums happen to be rounded well: a variance in one pass of a
+constant row may be below zero. None is accepted, for any seed, any number of rows and any order of
+sums; forms that cannot be negative are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = range(12)
 
 
 class Norm:
-    """A norm of rows, of a product or of an input, whose variance and mean are written as told."""
+    """A norm of rows, of a product or of an input, with given forms of variance and mean."""
 
     def __init__(self, size: tuple[int, int, DType], product: bool = True) -> None:
         self.rows, self.width, self.dtype = size
@@ -77,15 +77,15 @@ def options(seed: int) -> VerifyOptions:
 
 
 def accepted(reference: KernelGraph, candidate: KernelGraph, seeds: range) -> int:
-    """At how many seeds."""
+    """The number of seeds."""
     found = [verify(reference, candidate, options(n)) for n in seeds]
     assert all(verdict.equivalent for verdict in found), found
     return sum(verdict.accepted for verdict in found)
 
 
 def refused(reference: KernelGraph, candidate: KernelGraph, seeds: range = SEEDS) -> bool:
-    """At every seed, for its rounding errors alone. What is drawn for these is what luck is about:
-    the proof, which they do not depend on, is made at the first two seeds only."""
+    """With every seed, for its rounding errors. Only these depend on the seed: the proof is done
+    only with the first two seeds."""
     assert accepted(reference, candidate, seeds[:2]) == 0
     tests = (Verification(reference, candidate, 0, options(n), n, None, {}) for n in seeds)
     return all(test.tests(rounding=True) == (True, False) for test in tests)
@@ -108,7 +108,7 @@ def test_nor_is_that_of_a_fault(width: int) -> None:
 
 
 def test_nor_is_one_of_a_row_and_another() -> None:
-    """Sums of what is not constant by itself, where nothing is multiplied."""
+    """Sums of values that are not constant, without products."""
 
     def added(one_pass: bool) -> KernelGraph:
         norm = Norm((4, 64, DType.F16), product=False)

@@ -1,4 +1,4 @@
-"""Programs of which not even one output element can be computed in the time allowed."""
+"""Programs of which not even one output element can be computed in the available time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Integers as programs have them: draws reach all that an input is compared with."""
+"""Integers like those of programs: draws reach all numbers with which an input is compared."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tensor(*shape: int, dtype: DType = DType.I64) -> Value:
 
 
 def one_hot(fn: BinaryFn, turned: bool = False, moved: bool = False) -> KernelGraph:
-    """Which of :data:`CLASSES` classes each of six rows names: less than two rows have places."""
+    """The class (of :data:`CLASSES`) that each of six rows names."""
     target = tensor(6, 1)
     places = Iota((), (tensor(1, CLASSES),), 1)
     b = Builder()
@@ -53,7 +53,7 @@ def test_what_is_not_compared_has_no_extent() -> None:
     b = Builder()
     total = b.binary(BinaryFn.ADD, x, y)
     assert not compared_with(KernelGraph("sum", (x, y), tuple(b.ops), (total,)))
-    truth = b.binary(BinaryFn.EQ, x, y)  # of numbers of which nothing is known
+    truth = b.binary(BinaryFn.EQ, x, y)  # of unknown numbers
     assert not compared_with(KernelGraph("equal", (x, y), tuple(b.ops), (truth,)))
 
 
@@ -64,7 +64,7 @@ def drawn(value: Value, least: int) -> np.ndarray:
 
 
 def test_draws_reach_so_many_numbers() -> None:
-    """Six rows name any of 300 classes, and none beyond; without, the first eight at most."""
+    """Six rows name any of 300 classes, and none beyond; otherwise, at most the first eight."""
     target = tensor(6, 1)
     numbers = drawn(target, CLASSES)
     assert numbers.min() == 0
@@ -79,7 +79,7 @@ def test_draws_fit_their_type() -> None:
 
 
 def compared(kind: str) -> KernelGraph:
-    """Two rows of integers, compared as they are or as floats, or angles made of them."""
+    """Two rows of integers, compared directly or as floats, or angles computed from them."""
     i, j, b = tensor(8), tensor(8), Builder()
     x, y = i, j
     if kind != "integers":
@@ -116,7 +116,7 @@ def test_inputs_of_one_length_are_equal_in_the_same_runs() -> None:
 
 
 def test_the_range_of_a_type_is_no_extent() -> None:
-    """A quotient of any integer is no more than 2^61, but nobody compares with that."""
+    """A quotient of any integer is at most 2^61, but this is never compared."""
     p, q, b = tensor(12, 1), tensor(1, 12), Builder()
     four = b.constant(4, p.dtype)
     start = b.binary(BinaryFn.MUL, b.binary(BinaryFn.FLOOR_DIV, q, four), four)

@@ -1,4 +1,4 @@
-"""The part of the outputs that is compared: sorted indices, each once, of both ends too."""
+"""The compared part of the outputs: sorted, distinct indices, including both ends."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_sums_so_far_are_work() -> None:
 
 
 def test_what_needs_too_much_work_touches_few_tiles() -> None:
-    """A part of each column needs the tiles of 64 columns in which it lies: with indices at both
-    ends and in between three tiles, in one run one."""
+    """A part of each column needs the tiles of 64 columns that contain it: three tiles with indices
+    at both ends and in between, and one tile with consecutive indices."""
     g = mi.new_kernel_graph()
     x = g.new_input((512, 4096))
     block = mi.new_threadblock_graph({"n": 64})

@@ -1,4 +1,4 @@
-"""The inputs from which numbers are drawn: those for which a program gives numbers."""
+"""The domain from which inputs are drawn: where a program gives numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def deviation(b: Builder, v: Value) -> Value:
 
 
 def log_of_less(b: Builder, x: Value, v: Value) -> Value:
-    """log(1 - x^2): of what is between -1 and 1."""
+    """log(1 - x^2), for numbers between -1 and 1."""
     return b.unary(LOG, b.binary(SUB, b.constant(1.0), b.unary(UnaryFn.SQUARE, x)))
 
 

@@ -231,7 +231,7 @@ def _polynomial(b: Lowering, x: Value, factors: Sequence[float]) -> Value:
 
 
 def _hypotenuse(b: Lowering, c: Call) -> Value:
-    """``op(x, y)``: the larger operand times a root, so that no square overflows. Of equal
+    """``op(x, y)``: the larger operand times a root, so that no square overflows. For equal
     operands (both may be zero, or infinite) the quotient is 1."""
     x, y = (b.unary(UnaryFn.ABS, c.value(i)) for i in (0, 1))
     least, most = b.binary(BinaryFn.MIN, x, y), b.binary(BinaryFn.MAX, x, y)

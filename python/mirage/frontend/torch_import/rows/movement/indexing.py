@@ -207,7 +207,7 @@ def _one_hot(b: Lowering, c: Call) -> Value:
     """``op(index, classes)``."""
     index, classes = c.value(0), c.integer(1)
     if classes < 1:
-        raise Unsupported("as many classes as the largest index asks for")
+        raise Unsupported("as many classes as the largest index requires")
     line = b.typed(iota(b, (classes,), 0), index.dtype)
     meets = b.binary(BinaryFn.EQ, b.reshape(index, (*index.shape, 1)), line)
     return b.typed(meets, c.result.dtype)

@@ -28,9 +28,9 @@ MOST_RANKED = 1 << 26
 """The most pairs of elements that are compared to rank all of them."""
 MOST_IN_LINE = 1 << 12
 """The most elements of one line that are ranked: sums of their positions are exact in f32. A block
-sorts as many."""
+can also sort this many."""
 FEW_PAIRS = 1 << 22
-"""The most pairs that are compared, rather than to sort each line."""
+"""The most pairs that are compared; with more, each line is sorted."""
 
 
 def _sort(b: Lowering, c: Call) -> list[Value]:
@@ -80,8 +80,8 @@ def _ordered(b: Lowering, c: Call, dim: int, count: int | None, descending: bool
 
 
 def _is_sorted(b: Lowering, x: Value, size: int) -> bool:
-    """Return whether lines of ``size`` elements are sorted, rather than ranked by pairs, which
-    programs without calls keep: proofs know them."""
+    """Return whether lines of ``size`` elements are sorted rather than ranked by pairs. Programs
+    without calls keep the pairs, which proofs know."""
     many = x.type.size * size > FEW_PAIRS and size <= MOST_IN_LINE
     return many and not b.sized and is_moved_by_formulas(b, x) and x.dtype is not DType.I1
 
