@@ -225,7 +225,8 @@ void LayoutModel::addEdges(Operation *op) {
           return cost;
         },
         times);
-  } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op) && !staged.contains(op->getOperand(0))) {
+  } else if (isa<ConvertLayoutOp, CumulateOp, ArgsortOp>(op) &&
+             !staged.contains(op->getOperand(0))) {
     addConversion(op->getOperand(0), same, op->getResult(0), same, nullptr,
                   getTripCount(op->getBlock()));
   } else if (auto transpose = dyn_cast<TransposeOp>(op)) {

@@ -100,7 +100,7 @@ class Cases(Floors):
         common = {s: p for s, p in common.items() if p > 0}
         if not common:
             return {}, a
-        factor = {(0, self._monomial(tuple(sorted(common.items())))): 1}
+        factor: Sum = {(0, self._monomial(tuple(sorted(common.items())))): 1}
         ((term, c),) = factor.items()
         return factor, self._product(a, self._inverse_term(term, c))
 
