@@ -292,11 +292,15 @@ def _read_otherwise(
 ) -> Verdict:
     """Return the verdict on two programs in other readings, by parts if float64 shows no
     difference, or otherwise with the tensors that they hold."""
+    refuted = found.kind is Kind.REFUTED
     for depth, (one, other, constants) in _readings(*pair, found.kind, hint):
         again = held(one, other, hint=None, depth=depth).run()
         assert isinstance(again, Verdict)
+        noted = replace(again, evidence=(*_notes(constants, depth), *again.evidence))
         if again.equivalent:
-            return replace(again, evidence=(*_notes(constants, depth), *again.evidence))
+            return noted
+        if refuted and again.kind is Kind.UNKNOWN:  # the constants alone are what differs
+            found = noted
     tested = any(e.name == AT_REAL_SIZES and e.holds for e in found.evidence)
     open_ = found.kind is Kind.UNKNOWN and tested
     parts = by_parts() if by_parts is not None and open_ else None

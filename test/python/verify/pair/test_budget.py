@@ -10,9 +10,10 @@ import pytest
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
-from mirage.verify import Kind, VerifyOptions, verify
+from mirage.verify import Kind, Verdict, VerifyOptions, verify
 from mirage.verify.needed import needed
 from mirage.verify.pair.budget import SECONDS, Budget, usual_seconds
+from mirage.verify.pair.examine import examine
 from mirage.verify.shared_inputs.bound_tensors import Aligned
 from mirage.verify.verifier import verify_aligned
 from mirage.verify.verify_options import BadOptions
@@ -94,3 +95,23 @@ def test_programs_of_users_have_a_limit_and_others_none() -> None:
 def test_no_time_at_all_is_a_mistake(seconds: float) -> None:
     with pytest.raises(BadOptions, match="above 0"):
         VerifyOptions(seconds=seconds)
+
+
+def test_a_difference_of_constants_does_not_refute_if_the_time_is_up() -> None:
+    """Both constants compile to the same number, and nothing else differs."""
+
+    x = Value(TensorType((4, 8), DType.F32), "x")
+
+    def scaled(number: float, *, twice: bool) -> KernelGraph:
+        b = Builder()
+        y, factor = b.unary(UnaryFn.EXP, x), b.constant(number)
+        summed = b.binary(BinaryFn.ADD, y, y) if twice else y
+        doubled = factor if twice else b.binary(BinaryFn.ADD, factor, factor)
+        result = b.binary(BinaryFn.MUL, summed, doubled)
+        return KernelGraph("scaled", (x,), tuple(b.ops), (result,))
+
+    pair = scaled(0.03, twice=True), scaled(0.029999999329447746, twice=False)
+    verdict = examine(*pair, VerifyOptions(seed=1), postpone=False, budget=Budget(0.0))
+    assert isinstance(verdict, Verdict)
+    assert verdict.kind is Kind.UNKNOWN
+    assert verdict.witness is None
