@@ -24,7 +24,7 @@ from mirage.frontend.torch_import.capture.kept_state import kept_state
 _REGION = getattr(autocast_mode, "_enter_autocast", None)
 
 
-@kept_state()
+@kept_state
 def with_explicit_casts(
     module: GraphModule,
     inputs: Sequence[Any],

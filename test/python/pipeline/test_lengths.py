@@ -76,36 +76,36 @@ def optimized(program: Callable[..., Any], *inputs: Tensor, chip: str = "sm_90a"
 @pytest.mark.parametrize(("batch", "chip"), [(1, "sm_80"), (2, "sm_90a")])
 def test_a_step_of_decoding(batch: int, chip: str) -> None:
     """The kernel reads the position; there is nothing else."""
-    inputs = cache(1024, batch)
+    inputs = cache(768, batch)
     found = optimized(decoded, *inputs, torch.tensor([300, 17][:batch]), chip=chip)
     assert not any(step.external for step in found.steps)
     assert any(s is not None and s.readings for s in steps_of(found))
     kept = [c.verdict for c in found.report.checked if c.kept]
     assert any(v.evidence[-1].name == "steps left out" for v in kept)
-    for position in ([0, 1023], [255, 256], [1 << 40, 63], [2**63 - 1, 2**32]):
+    for position in ([0, 767], [255, 256], [1 << 40, 63], [2**63 - 1, 2**32]):
         check(found, decoded, *inputs, torch.tensor(position[:batch]))
 
 
 def test_a_ragged_batch() -> None:
-    inputs = cache(1024)
+    inputs = cache(768)
     found = optimized(ragged, *inputs, torch.tensor([300, 17]))
     assert any(s is not None and s.readings for s in steps_of(found))
-    for lengths in ([1, 1024], [1023, 128], [10_000, 33]):
+    for lengths in ([1, 768], [767, 128], [10_000, 33]):
         check(found, ragged, *inputs, torch.tensor(lengths))
 
 
 def test_a_window_at_a_position() -> None:
     """Both ends bound the steps, and nothing is computed outside of the kernel."""
-    inputs = cache(1024)
+    inputs = cache(768)
     found = optimized(windowed, *inputs, torch.tensor([300, 17]))
     assert not any(step.external for step in found.steps)
     assert any(s is not None and s.first.reads for s in steps_of(found))
-    for position in ([0, 1023], [99, 100], [400, 163], [600, 1]):
+    for position in ([0, 767], [99, 100], [400, 163], [600, 1]):
         check(found, windowed, *inputs, torch.tensor(position))
 
 
 def test_numbers_that_the_program_keeps_out() -> None:
-    q, k, v = cache(1024)
+    q, k, v = cache(768)
     lengths = torch.tensor([300, 17])
     found = optimized(guarded, q, k, v, lengths)
     for row, length in enumerate(lengths.tolist()):
@@ -120,8 +120,8 @@ def paged(q: Tensor, k: Tensor, v: Tensor, table: Tensor, lengths: Tensor) -> Te
 
 
 def test_pages_are_read_by_the_kernel() -> None:
-    q, k, v = rand(2, 4, 1, 64), rand(128, 16, 4, 64) * 0.5, rand(128, 16, 4, 64)
-    table = torch.arange(128).flip(0).reshape(2, 64)
+    q, k, v = rand(2, 4, 1, 64), rand(96, 16, 4, 64) * 0.5, rand(96, 16, 4, 64)
+    table = torch.arange(96).flip(0).reshape(2, 48)
     lengths = torch.tensor([5, 450])
     found = mi.optimize(mi.from_torch(paged, q, k, v, table, lengths), OPTIONS)
     calls = {s.external.target for s in found.steps if s.external is not None}
@@ -130,7 +130,7 @@ def test_pages_are_read_by_the_kernel() -> None:
     (result,) = emulate(found, q, k, v, table, lengths)
     want = paged(q.double(), k.double(), v.double(), table, lengths)
     torch.testing.assert_close(result.double(), want, rtol=5e-3, atol=5e-3)
-    table[1, 3] = 128  # a missing page with visible rows
+    table[1, 3] = 96  # a missing page with visible rows
     (result,) = emulate(found, q, k, v, table, lengths)
     assert result[1].isnan().all()
     torch.testing.assert_close(result[0].double(), want[0], rtol=5e-3, atol=5e-3)
@@ -140,16 +140,16 @@ def test_a_ragged_batch_through_offsets() -> None:
     """The keys of all sequences follow each other; their starts are an input."""
 
     def packed(q: Tensor, k: Tensor, v: Tensor, offsets: Tensor) -> Tensor:
-        rows = offsets[:-1, None] + torch.arange(1024)
+        rows = offsets[:-1, None] + torch.arange(768)
         rows = torch.minimum(rows, torch.tensor(k.shape[0] - 1))
         k, v = (x[rows].transpose(1, 2) for x in (k, v))
         return ragged(q, k, v, offsets[1:] - offsets[:-1])
 
-    q, k, v = rand(2, 4, 1, 64), rand(1400, 4, 64) * 0.5, rand(1400, 4, 64)
+    q, k, v = rand(2, 4, 1, 64), rand(1100, 4, 64) * 0.5, rand(1100, 4, 64)
     offsets = torch.tensor([0, 300, 317])
     found = optimized(packed, q, k, v, offsets)
     calls = {s.external.target for s in found.steps if s.external is not None}
     assert not any("index" in target for target in calls)
     assert any(s is not None and s.readings for s in steps_of(found))
-    for ends in ([300, 317], [1, 1025], [1024, 1400]):
+    for ends in ([300, 317], [1, 769], [768, 1100]):
         check(found, packed, q, k, v, torch.tensor([0, *ends]))

@@ -54,7 +54,7 @@ class Captured:
     memories: tuple[Hashable, ...] = ()  # memory of the other results; None for that of an argument
 
 
-@kept_state()
+@kept_state
 def capture(
     program: object,
     example_inputs: Sequence[object],

@@ -39,7 +39,7 @@ class NotAsEager(ValueError):
     """Layouts cannot describe the graph's effects on its inputs, or its results."""
 
 
-@kept_state()
+@kept_state
 def effects_of(module: Graph, inputs: Sequence[Any]) -> Effects:
     """Return the effects of the graph on inputs like these (tensors and numbers). Raises
     :class:`NotAsEager`.

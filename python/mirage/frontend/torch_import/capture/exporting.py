@@ -51,7 +51,7 @@ def _as_forward(function: Callable[..., object]) -> Callable[..., object]:
     return copy
 
 
-@kept_state()
+@kept_state
 def export_program(
     program: object,
     example_inputs: Sequence[object],

@@ -6,28 +6,34 @@ before the op that ends it. What comes after it would run in that region.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
 _functorch: Any = torch._C._functorch  # pyright: ignore
 _KINDS = ("cpu", "cuda")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-@contextmanager
-def kept_state() -> Generator[None]:
-    """Leave PyTorch's state as it was, if an error occurs."""
-    transforms = _functorch.get_dynamic_layer_stack_depth()
-    gradients = torch.is_grad_enabled()
-    casts = [(k, torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in _KINDS]
-    try:
-        yield
-    except BaseException:
-        _functorch.pop_dynamic_layer_stack_and_undo_to_depth(transforms)
-        torch.set_grad_enabled(gradients)
-        for kind, enabled, dtype in casts:
-            torch.set_autocast_enabled(kind, enabled)
-            torch.set_autocast_dtype(kind, dtype)
-        raise
+def kept_state(function: Callable[P, R]) -> Callable[P, R]:
+    """Leave PyTorch's state as it was, if an error occurs in a function."""
+
+    @wraps(function)
+    def kept(*args: P.args, **kwargs: P.kwargs) -> R:
+        transforms = _functorch.get_dynamic_layer_stack_depth()
+        gradients = torch.is_grad_enabled()
+        casts = [(k, torch.is_autocast_enabled(k), torch.get_autocast_dtype(k)) for k in _KINDS]
+        try:
+            return function(*args, **kwargs)
+        except BaseException:
+            _functorch.pop_dynamic_layer_stack_and_undo_to_depth(transforms)
+            torch.set_grad_enabled(gradients)
+            for kind, enabled, dtype in casts:
+                torch.set_autocast_enabled(kind, enabled)
+                torch.set_autocast_dtype(kind, dtype)
+            raise
+
+    return kept
