@@ -194,8 +194,8 @@ def test_columns_of_a_loop_beside_the_maximum_of_the_row_are_no_divisors() -> No
 
 @pytest.mark.parametrize("name", ["softmax_n16384", "softmax_v128256", "prefill"])
 def test_candidates_of_long_rows(name: str) -> None:
-    """Rows that no block holds: their sums are a separate kernel. Candidates that take more than twice
-    the time of the best one may be left out as unstable."""
+    """Rows that no block holds: their sums are a separate kernel. Candidates that take more
+    than twice the time of the best one may be left out as unstable."""
     candidates = superoptimize(get(name).graph(), H200).candidates
     candidates = [c for c in candidates if c.cost.time <= 2 * candidates[0].cost.time]
     assert candidates
