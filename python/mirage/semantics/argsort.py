@@ -22,8 +22,25 @@ from mirage.semantics.ops.op import TensorType, UnknownOp, Value, called
 from mirage.semantics.scalar import Array, DType
 
 
+class _OfLines:
+    """An op that reads whole lines along ``dim``."""
+
+    dim: int
+    descending: bool
+
+    def made(self, region: Region) -> Region:
+        return tuple(None if d == self.dim else r for d, r in enumerate(region))
+
+    def needs(self, region: Region) -> tuple[Region, ...]:
+        return (self.made(region),)
+
+    def written(self, xs: Sequence[str]) -> str:
+        order = "_descending" if self.descending else ""
+        return called(f"argsort{self.dim}{order}", xs)
+
+
 @dataclass(frozen=True, eq=False)
-class Argsort(Boundary):
+class Argsort(_OfLines, Boundary):
     """The places along ``dim`` of the elements of each line, in ascending or ``descending`` order,
     or the first of these. Equal elements keep their order, and NaN is larger than all numbers."""
 
@@ -53,18 +70,9 @@ class Argsort(Boundary):
         first = range(shape[self.dim])
         return (_in_order(xs[0], self.dim + lead, self.descending).take(first, self.dim + lead),)
 
-    def made(self, region: Region) -> Region:
-        return _whole_lines(region, self.dim)
-
-    def needs(self, region: Region) -> tuple[Region, ...]:
-        return (self.made(region),)
-
-    def written(self, xs: Sequence[str]) -> str:
-        return called(f"argsort{self.dim}", xs)
-
 
 @dataclass(frozen=True, eq=False)
-class TileArgsort(Cumulation):
+class TileArgsort(_OfLines, Cumulation):
     """The places of the elements of a tile, which has whole lines."""
 
     dim: int
@@ -93,19 +101,6 @@ class TileArgsort(Cumulation):
         """The rounds of a bitonic network."""
         bits = max(self.result.shape[self.dim] - 1, 1).bit_length()
         return bits * (bits + 1) // 2
-
-    def made(self, region: Region) -> Region:
-        return _whole_lines(region, self.dim)
-
-    def needs(self, region: Region) -> tuple[Region, ...]:
-        return (self.made(region),)
-
-    def written(self, xs: Sequence[str]) -> str:
-        return called(f"argsort{self.dim}", xs)
-
-
-def _whole_lines(region: Region, dim: int) -> Region:
-    return tuple(None if d == dim else r for d, r in enumerate(region))
 
 
 def _result_type(x: Value, dim: int, count: int | None = None) -> TensorType:
