@@ -78,7 +78,7 @@ def test_a_step_of_decoding_is_bound_by_memory_and_a_prompt_is_not() -> None:
 @pytest.mark.parametrize(
     ("use", "decoder"),
     [
-        pytest.param("tiny_prefill", TINY, id="llama prefill"),
+        pytest.param("tiny_prefill", TINY, id="llama prefill", marks=pytest.mark.thorough),
         pytest.param("tiny_decode", TINY, id="llama decode"),
         pytest.param("tiny_decode", DECODERS["tiny_latent"], id="deepseek2 decode"),
     ],

@@ -23,6 +23,7 @@ from mirage.pipeline.size_classes import OptimizedSizes, classes_of, with_splits
 from mirage.runtime.dispatch.plan import Call
 from mirage.runtime.errors import ArgumentCountError, ArgumentShapeError, ArgumentSizeError
 from mirage.runtime.launching.by_size import read_sizes
+from thorough import some_of
 from torch.export import Dim
 
 HALF = torch.float16
@@ -280,7 +281,7 @@ RUNNING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", RUNNING)
-@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+@pytest.mark.parametrize("dtype", some_of([torch.int64, torch.float32], 2))
 def test_along_rows_of_any_number(name: str, dtype: torch.dtype) -> None:
     function = RUNNING[name]
     x = torch.randint(-(2**40), 2**40, (9, 7)) if dtype is torch.int64 else torch.randn(9, 7)

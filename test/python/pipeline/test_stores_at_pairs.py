@@ -10,6 +10,7 @@ import torch
 from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
+from thorough import some_of
 
 Tensor = torch.Tensor
 Program = Callable[..., Tensor]
@@ -76,7 +77,7 @@ def solved(program: Program, *inputs: Tensor) -> mi.Optimized:
     return mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
 def test_stores(name: str) -> None:
     program, inputs = PROGRAMS[name]
     found = solved(program, *inputs)

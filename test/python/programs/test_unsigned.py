@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from executed_programs import executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External
+from thorough import some_of
 
 Tensor = torch.Tensor
 Program = Callable[..., Tensor | tuple[Tensor, ...]]
@@ -75,7 +76,7 @@ def check(program: Program, *inputs: Tensor) -> set[str]:
     return {op.target for op in found.graph.ops if isinstance(op, External)} - VIEWS
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
 def test_no_call_remains(name: str) -> None:
     program, inputs = PROGRAMS[name]
     assert check(program, *inputs) <= {"aten.permute.default"}

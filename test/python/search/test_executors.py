@@ -15,6 +15,7 @@ from mirage.cost import H200
 from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.signature import signature
 from mirage.workloads.served import grouped_attention
+from thorough import thorough
 
 planning = sys.modules["mirage.search.superoptimize"]
 
@@ -39,7 +40,7 @@ def dask() -> Generator[Executor]:
         yield executor
 
 
-@pytest.mark.parametrize("start", [processes, dask])
+@pytest.mark.parametrize("start", [processes, thorough(dask)])
 def test_an_executor_changes_nothing(
     start: Callable[[], AbstractContextManager[Executor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

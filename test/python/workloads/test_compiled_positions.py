@@ -18,6 +18,7 @@ from mirage.workloads.position_programs import (
     target_loss,
     window,
 )
+from thorough import some_of
 
 OPTIONS = mi.OptimizeOptions(chip="h200", candidates=2, verify_seed=1, jobs=1, cubin=False)
 SMALL = [
@@ -33,7 +34,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", some_of(SMALL, 2), ids=lambda w: w.name)
 def test_kernels_compute_what_the_program_says(workload: Workload) -> None:
     graph, inputs = workload.graph(), workload.numpy_inputs(seed=3)
     found = mi.optimize(graph, OPTIONS)

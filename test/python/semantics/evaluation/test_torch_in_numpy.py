@@ -138,6 +138,7 @@ def test_tensors() -> None:
         same(found.astype(np.float64), expected.to(torch.float64), 1e-12)
 
 
+@pytest.mark.thorough
 def test_an_attack_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run in an interpreter without PyTorch; its verdicts are those of this one, which has it."""
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('torch is not here')\n")

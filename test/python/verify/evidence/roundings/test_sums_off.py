@@ -121,7 +121,7 @@ def test_nor_is_one_of_a_row_and_another() -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize("variance", ["two passes", "shifted"])
+@pytest.mark.parametrize("variance", some_of(["two passes", "shifted"], 2))
 def test_what_is_not_negative_is_accepted(size: tuple[int, int, DType], variance: str) -> None:
     """Each with one way to add, so that sizes and forms have both."""
     seeds = range(2)
