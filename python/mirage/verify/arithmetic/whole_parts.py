@@ -8,6 +8,7 @@ floor is at least 0 and less than 1.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -29,10 +30,10 @@ class Floors(RootsBySigns):
         self._fractions: dict[int, Sum] = {}
         """What an argument is more than its floor, by the symbol of the floor."""
 
+    @abstractmethod
     def is_whole(self, a: Sum) -> bool:
         """Return whether a sum, which is the rest of a division by 1, is known to be zero. May
         raise :class:`NoProof`."""
-        raise NotImplementedError
 
     def unary(self, fn: UnaryFn, x: Planes, dtype: DType) -> Planes:
         if fn is UnaryFn.FLOOR:
