@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
+from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -48,6 +49,8 @@ COMBINED, WRITTEN = 3, 8
 is written, the fastest first: the kernels' costs decide. The sum of times by which sizes are
 ordered counts for each group what the joined kernel does once (loads of common factors, steps of
 the loop), so the best of some 200 sizes is often not among the first three."""
+FASTER = 0.999
+"""A combination is faster than another one if it takes at most this share of its time."""
 
 Sizes = tuple[object, ...]
 """The numbers that the launches of all groups have in common."""
@@ -105,9 +108,7 @@ class JointKernels:
         found: list[Solution] = []
         for kind in kinds[0]:
             if all(kind in group for group in kinds):
-                for drafts in self._fastest([group[kind] for group in kinds]):
-                    solution = self._joint(drafts)
-                    found += [] if solution is None else [solution]
+                found += self._of_kind([group[kind] for group in kinds])
         found.sort(key=lambda s: s.cost.time)
         return [Pick(s.cost.time, None, s, number=i) for i, s in enumerate(found)]
 
@@ -119,9 +120,28 @@ class JointKernels:
             self._kinds[key] = _by_kind(self.solve(group))
         return self._kinds[key]
 
-    def _fastest(self, groups: Sequence[Sequence[Draft]]) -> Iterator[list[_At]]:
-        """Yield a draft of each group, all with common sizes, for the combinations that are
-        estimated to be the fastest."""
+    def _of_kind(self, groups: Sequence[Sequence[Draft]]) -> list[Solution]:
+        """Return kernels of drafts of one kind. A further combination of drafts often differs from
+        the first one by what costs nothing, and then it does so at all sizes: it is written at
+        others only if it is faster at the first ones that can be written."""
+        found: list[Solution] = []
+        least = inf
+        for several in self._fastest(groups):
+            first = True
+            for drafts in several:
+                solution = self._joint(drafts)
+                if solution is None:
+                    continue
+                found.append(solution)
+                if first and solution.cost.time > FASTER * least:
+                    break
+                least = min(least, solution.cost.time) if first else least
+                first = False
+        return found
+
+    def _fastest(self, groups: Sequence[Sequence[Draft]]) -> list[list[list[_At]]]:
+        """Return the combinations of drafts that are estimated to be the fastest, each at the
+        common sizes at which it is."""
         best: list[tuple[float, list[list[_At]]]] = []
         for drafts in product(*groups):
             estimates = [self._at_sizes(draft) for draft in drafts]
@@ -134,8 +154,7 @@ class JointKernels:
             )
             if first := [*islice(fitting, WRITTEN)]:
                 best.append((first[0][0], [several for _, several in first]))
-        for _, several in sorted(best, key=itemgetter(0))[:COMBINED]:
-            yield from several
+        return [several for _, several in sorted(best, key=itemgetter(0))[:COMBINED]]
 
     def _at_sizes(self, draft: Draft) -> _Estimates:
         """Return a derivation at its fastest choice of sizes for each choice of common sizes."""

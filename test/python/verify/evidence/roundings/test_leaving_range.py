@@ -65,7 +65,8 @@ SHAPES = (8, 32), (32, 16)
 @pytest.mark.parametrize("seed", range(3))
 def test_what_is_narrow_stays_inside_of_its_own_range(inputs: DType, seed: int) -> None:
     """The loss of digits of a scale is not visible where a product is zero because its factors
-    vanish."""
+    vanish. (Of normal numbers at the least scale of f8e5m2, four times its least number, a tenth is
+    rounded to zero.)"""
     graphs = scaled_product(None, inputs), scaled_product(DType.F16, inputs)
     sample = choose_sample(graphs, 1e5, np.random.default_rng(0))
     tried = list(suspects(graphs, sample, Activations(graphs[0], sample, seed, {})))
@@ -73,7 +74,7 @@ def test_what_is_narrow_stays_inside_of_its_own_range(inputs: DType, seed: int) 
     for _, situation in tried:
         for x, v in zip(situation.inputs, graphs[0].inputs, strict=True):
             size = np.abs(x.planes[0])
-            assert (size > 0.0).mean() > 0.9, situation.name
+            assert (size > 0.0).mean() > 0.85, situation.name
             assert (size < LARGEST[v.dtype]).mean() > 0.9, situation.name
 
 
