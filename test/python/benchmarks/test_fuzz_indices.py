@@ -30,7 +30,7 @@ from fuzz_subjects import KINDS, ROWS
             "ragged",
             "windowed",
         ],
-        2,
+        4,
     ),
 )
 def test_index_inputs(name: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from faults.ptx_mutants import Kind, with_register, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
+from thorough import some_of
 from written_kernels.warpgroup_attention import Attention
 from written_kernels.warpgroup_graphs import Product
 from written_kernels.warpgroup_loops import HiddenLoop
@@ -28,7 +29,7 @@ def check(text: str, cluster: int = 2) -> None:
     check_mlir(text)
 
 
-@pytest.mark.parametrize("swapped_a", [False, True])
+@pytest.mark.parametrize("swapped_a", some_of([False, True], every=2))
 @pytest.mark.parametrize("swapped_b", [False, True])
 def test_orders(swapped_a: bool, swapped_b: bool) -> None:
     """Half of the rows of either factor, in either order, are in shared memory."""
@@ -43,7 +44,7 @@ def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
     check(Product(m, n, k, cluster=2).text())
 
 
-@pytest.mark.parametrize("cluster", [2, 4, 8])
+@pytest.mark.parametrize("cluster", some_of([2, 4, 8], every=2))
 @pytest.mark.parametrize("stages", [1, 3])
 def test_larger_clusters(cluster: int, stages: int) -> None:
     check(
@@ -54,13 +55,16 @@ def test_larger_clusters(cluster: int, stages: int) -> None:
 
 @pytest.mark.parametrize(
     ("tile", "warps"),
-    [
-        ((128, 128, 64), 8),
-        ((64, 256, 64), 4),
-        ((256, 64, 64), 16),
-        ((64, 32, 128), 4),
-        ((64, 96, 32), 4),
-    ],
+    some_of(
+        [
+            ((128, 128, 64), 8),
+            ((64, 256, 64), 4),
+            ((256, 64, 64), 16),
+            ((64, 32, 128), 4),
+            ((64, 96, 32), 4),
+        ],
+        every=2,
+    ),
 )
 def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
     """One panel or several, of which each is cut."""
@@ -69,7 +73,7 @@ def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
         check(Product(2 * m, 2 * n, 3 * k, tile, warps, 2, swapped_b=swapped, cluster=2).text())
 
 
-@pytest.mark.parametrize("resident", [2, 4, 6, 100])
+@pytest.mark.parametrize("resident", some_of([2, 4, 6, 100], every=2))
 def test_resident_blocks(resident: int) -> None:
     """The blocks of a cluster have equally many tiles, for any number of blocks."""
     product = Product(256, 192, 320, resident=resident, cluster=2)
@@ -116,7 +120,7 @@ def _original(resident: int = 0) -> Original:
 
 
 @pytest.mark.parametrize("resident", [0, 2])
-@pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
+@pytest.mark.parametrize("kind", some_of(["barrier", "wait", "fence"], every=2))
 def test_missing_synchronisation_is_noticed(kind: Kind, resident: int) -> None:
     """Including the one after the mbarriers' start and the one before the end. Either fence covers
     the mbarriers of both arrays. A barrier between the ring and the result in the same memory may

@@ -15,6 +15,7 @@ from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import check_artifact
+from thorough import some_of
 from written_kernels.gathered_products import GatheredProduct
 
 SMALL = GatheredProduct()
@@ -33,7 +34,7 @@ def check(product: GatheredProduct) -> str:
     return ptx
 
 
-@pytest.mark.parametrize("by_expert", [False, True])
+@pytest.mark.parametrize("by_expert", some_of([False, True], every=2))
 @pytest.mark.parametrize("by_row", [False, True])
 @pytest.mark.parametrize("swapped", [False, True])
 def test_factors(by_row: bool, by_expert: bool, swapped: bool) -> None:
@@ -53,7 +54,7 @@ def test_sizes_that_do_not_divide(block: int, n: int, k: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stages", "steps"), [(1, 1), (1, 5), (2, 2), (3, 2), (3, 5), (4, 1), (4, 5)]
+    ("stages", "steps"), some_of([(1, 1), (1, 5), (2, 2), (3, 2), (3, 5), (4, 1), (4, 5)], every=2)
 )
 def test_stages(stages: int, steps: int) -> None:
     check(replace(SMALL, stages=stages, k=64 * steps, blocks=2))
@@ -61,7 +62,9 @@ def test_stages(stages: int, steps: int) -> None:
 
 @pytest.mark.parametrize(
     ("tile", "warps"),
-    [((128, 64, 64), 8), ((64, 128, 32), 4), ((64, 96, 16), 4), ((128, 256, 64), 8)],
+    some_of(
+        [((128, 64, 64), 8), ((64, 128, 32), 4), ((64, 96, 16), 4), ((128, 256, 64), 8)], every=2
+    ),
 )
 def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
     m, n, k = tile
@@ -187,17 +190,20 @@ def test_missing_synchronisation_of_boxes_is_noticed(kind: Kind) -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "replacement"),
-    [
-        (r"fence\.proxy\.async\.shared::cta;", ""),
-        (r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 \[[^]]+\];", ""),
-        # As if copies were complete when they begin.
-        (
-            r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 (\[[^]]+\]);",
-            r"mbarrier.arrive.shared::cta.b64 _, \1;",
-        ),
-        (r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", ""),
-        (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>16;"),
-    ],
+    some_of(
+        [
+            (r"fence\.proxy\.async\.shared::cta;", ""),
+            (r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 \[[^]]+\];", ""),
+            # As if copies were complete when they begin.
+            (
+                r"cp\.async\.mbarrier\.arrive\.noinc\.shared::cta\.b64 (\[[^]]+\]);",
+                r"mbarrier.arrive.shared::cta.b64 _, \1;",
+            ),
+            (r"@taken mbarrier\.arrive\.shared::cta\.b64 _, \[[^]]+\];", ""),
+            (r"(mbarrier\.arrive\.expect_tx\S+ _, \[\S+\], )(\S+);", r"\g<1>16;"),
+        ],
+        every=2,
+    ),
 )
 def test_broken_arrivals_are_noticed(pattern: str, replacement: str) -> None:
     ptx = _original().ptx

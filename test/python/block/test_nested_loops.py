@@ -18,6 +18,7 @@ from mirage.semantics.ugraph import (
     Output,
     Value,
 )
+from thorough import some_of
 
 F16, F32 = DType.F16, DType.F32
 CHIPS = ["sm_80", "sm_90a"]
@@ -94,7 +95,7 @@ def test_mlp(gated: bool, norm: bool, chip: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stages", "warps"), [(1, 4), (2, 1), (2, 8), (3, 4), (3, 8), (4, 1), (4, 4)]
+    ("stages", "warps"), some_of([(1, 4), (2, 1), (2, 8), (3, 4), (3, 8), (4, 1), (4, 4)], every=2)
 )
 def test_schedules(stages: int, warps: int) -> None:
     check(mlp(8, 64, 64, 32, blocks=2, steps=(4, 4)), "sm_90a", warps, stages)
@@ -102,12 +103,15 @@ def test_schedules(stages: int, warps: int) -> None:
 
 @pytest.mark.parametrize(
     ("m", "k", "h", "n", "chip"),
-    [
-        (1, 48, 40, 24, CHIPS[0]),
-        (3, 50, 37, 21, CHIPS[0]),
-        (3, 50, 37, 21, CHIPS[1]),
-        (20, 33, 70, 9, CHIPS[1]),
-    ],
+    some_of(
+        [
+            (1, 48, 40, 24, CHIPS[0]),
+            (3, 50, 37, 21, CHIPS[0]),
+            (3, 50, 37, 21, CHIPS[1]),
+            (20, 33, 70, 9, CHIPS[1]),
+        ],
+        every=2,
+    ),
 )
 def test_odd_sizes(m: int, k: int, h: int, n: int, chip: str) -> None:
     check(mlp(m, k, h, n, blocks=2, steps=(3, 2)), chip)
@@ -150,19 +154,22 @@ def attention(s: int, t: int, d: int, *, steps: tuple[int, int]) -> graphs.Pair:
 
 @pytest.mark.parametrize(
     ("s", "t", "d", "chip"),
-    [
-        (16, 64, 64, CHIPS[1]),
-        (5, 50, 24, CHIPS[0]),
-        (5, 50, 24, CHIPS[1]),
-        (32, 96, 32, CHIPS[0]),
-    ],
+    some_of(
+        [
+            (16, 64, 64, CHIPS[1]),
+            (5, 50, 24, CHIPS[0]),
+            (5, 50, 24, CHIPS[1]),
+            (32, 96, 32, CHIPS[0]),
+        ],
+        every=2,
+    ),
 )
 def test_running_maximum_of_the_outer_loop(s: int, t: int, d: int, chip: str) -> None:
     check(attention(s, t, d, steps=(3, 2)), chip)
     check(attention(s, t, d, steps=(2, 4)), chip, stages=3)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("chip", some_of(CHIPS, every=2))
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_two_inner_loops_and_values_of_the_outer_one(stages: int, chip: str) -> None:
     """Rows of A, centred by the first inner loop, meet B in the second one; a column of the outer

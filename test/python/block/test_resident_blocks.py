@@ -14,6 +14,7 @@ from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator.run_artifact import check_artifact
 from mirage.runtime.serialization.artifact import Artifact
+from thorough import some_of
 from written_kernels.warpgroup_graphs import Product
 from written_kernels.warpgroup_loops import HiddenLoop
 
@@ -28,13 +29,15 @@ def check(text: str, blocks: int) -> None:
     check_mlir(text)
 
 
-@pytest.mark.parametrize("resident", [1, 2, 4, 5, 6, 100])
+@pytest.mark.parametrize("resident", some_of([1, 2, 4, 5, 6, 100], every=2))
 def test_numbers_of_blocks(resident: int) -> None:
     """Each block has the same number of the six tiles, or some blocks have one more."""
     check(replace(SMALL, resident=resident).text(), min(resident, 6))
 
 
-@pytest.mark.parametrize(("stages", "steps"), [(1, 2), (2, 1), (2, 2), (2, 5), (3, 1), (3, 5)])
+@pytest.mark.parametrize(
+    ("stages", "steps"), some_of([(1, 2), (2, 1), (2, 2), (2, 5), (3, 1), (3, 5)], every=2)
+)
 def test_slots_go_on_counting(stages: int, steps: int) -> None:
     """Whether the steps of a tile are a multiple of the slots or not."""
     check(replace(SMALL, k=64 * steps, stages=stages).text(), 2)
@@ -42,13 +45,16 @@ def test_slots_go_on_counting(stages: int, steps: int) -> None:
 
 @pytest.mark.parametrize(
     ("tile", "warps"),
-    [
-        ((64, 32, 64), 4),  # one part
-        ((64, 96, 64), 4),  # three parts of 32 columns
-        ((128, 192, 64), 8),  # three parts of 64 columns
-        ((128, 256, 64), 8),
-        ((64, 128, 64), 8),  # groups next to each other: the whole tile at once
-    ],
+    some_of(
+        [
+            ((64, 32, 64), 4),  # one part
+            ((64, 96, 64), 4),  # three parts of 32 columns
+            ((128, 192, 64), 8),  # three parts of 64 columns
+            ((128, 256, 64), 8),
+            ((64, 128, 64), 8),  # groups next to each other: the whole tile at once
+        ],
+        every=2,
+    ),
 )
 def test_parts_of_tiles(tile: tuple[int, int, int], warps: int) -> None:
     m, n, _ = tile
@@ -60,7 +66,7 @@ def test_tiles_past_the_end() -> None:
     check(replace(SMALL, m=129, n=136, k=200, tile=(128, 128, 64), warps=8).text(), 2)
 
 
-@pytest.mark.parametrize(("stages", "k"), [(1, 320), (2, 64), (2, 320), (4, 64)])
+@pytest.mark.parametrize(("stages", "k"), some_of([(1, 320), (2, 64), (2, 320), (4, 64)], every=2))
 def test_groups_store_their_own_rows(stages: int, k: int) -> None:
     """The tiles' loop has no barrier for all of them, and one group is ahead of the other, by fewer
     steps than there are slots."""
@@ -110,7 +116,7 @@ def _original(groups: int = 1) -> Original:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-@pytest.mark.parametrize("kind", ["barrier", "wait", "fence"])
+@pytest.mark.parametrize("kind", some_of(["barrier", "wait", "fence"], every=2))
 def test_missing_synchronisation_is_noticed(kind: Kind, groups: int) -> None:
     """Either fence covers the mbarriers of both arrays. The second of two groups waits once more
     than necessary, to stay behind the first."""
@@ -143,12 +149,15 @@ def test_copies_that_are_not_closed_are_noticed() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize(
     ("tile", "warps", "swapped_b"),
-    [
-        ((128, 256, 64), 8, False),
-        ((128, 256, 64), 8, True),
-        ((128, 224, 64), 8, True),
-        ((64, 224, 64), 4, False),
-    ],
+    some_of(
+        [
+            ((128, 256, 64), 8, False),
+            ((128, 256, 64), 8, True),
+            ((128, 224, 64), 8, True),
+            ((64, 224, 64), 4, False),
+        ],
+        every=2,
+    ),
 )
 def test_no_spills_and_no_serialised_products(
     tile: tuple[int, int, int], warps: int, swapped_b: bool

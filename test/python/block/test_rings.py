@@ -15,6 +15,7 @@ from mirage.compiler.errors import PtxasError
 from mirage.compiler.ptxas import find_ptxas
 from mirage.emulator import EmulatorError
 from mirage.emulator.run_artifact import check_artifact
+from thorough import some_of
 from written_kernels.warpgroup_graphs import Product
 
 SMALL = Product(128, 128, 192)
@@ -38,7 +39,8 @@ def test_orders(swapped_a: bool, swapped_b: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(129, 136, 200), (127, 120, 184), (65, 72, 64), (64, 200, 328)]
+    ("m", "n", "k"),
+    some_of([(129, 136, 200), (127, 120, 184), (65, 72, 64), (64, 200, 328)], every=2),
 )
 def test_sizes_that_do_not_divide(m: int, n: int, k: int) -> None:
     """Elements outside are read as zeros, and are not written."""
@@ -84,30 +86,33 @@ def test_a_missing_barrier_before_odd_columns_are_stored_is_noticed() -> None:
 
 @pytest.mark.parametrize(
     ("tile", "warps"),
-    [
-        ((64, 8, 16), 4),
-        ((256, 144, 16), 8),  # registers are moved to the warps that compute
-        ((64, 96, 32), 4),
-        ((64, 256, 64), 4),
-        ((192, 64, 64), 4),
-        ((128, 64, 128), 8),
-        ((64, 128, 64), 8),
-        ((128, 256, 64), 8),
-        ((256, 64, 64), 16),
-    ],
+    some_of(
+        [
+            ((64, 8, 16), 4),
+            ((256, 144, 16), 8),  # registers are moved to the warps that compute
+            ((64, 96, 32), 4),
+            ((64, 256, 64), 4),
+            ((192, 64, 64), 4),
+            ((128, 64, 128), 8),
+            ((64, 128, 64), 8),
+            ((128, 256, 64), 8),
+            ((256, 64, 64), 16),
+        ],
+        every=3,
+    ),
 )
 def test_tiles(tile: tuple[int, int, int], warps: int) -> None:
     m, n, k = tile
     check(Product(m + 8, n + 8, 3 * k + 8, tile, warps=warps, stages=2, swapped_b=n < 16 or k < 16))
 
 
-@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+@pytest.mark.parametrize("stages", some_of([1, 2, 3, 4], every=3))
 @pytest.mark.parametrize("steps", [1, 2, 7])
 def test_stages(stages: int, steps: int) -> None:
     check(replace(SMALL, m=64, n=64, k=64 * steps, stages=stages))
 
 
-@pytest.mark.parametrize(("rows", "warps"), [(128, 4), (192, 4), (256, 8)])
+@pytest.mark.parametrize(("rows", "warps"), some_of([(128, 4), (192, 4), (256, 8)], every=2))
 @pytest.mark.parametrize("steps", [1, 2])
 def test_sums_of_several_instructions_in_few_steps(rows: int, warps: int, steps: int) -> None:
     """Sums of known zeros are written to the registers of all instructions before the fence."""
@@ -162,12 +167,15 @@ def test_order_of_tiles(rows: int, cols: int) -> None:
 
 @pytest.mark.parametrize(
     "product",
-    [
-        replace(SMALL, n=132),  # rows of 264 bytes
-        replace(SMALL, dtype="f32", out="f32"),
-        replace(SMALL, tile=(32, 64, 64)),
-        replace(SMALL, tile=(64, 64, 8), swapped_a=True),
-    ],
+    some_of(
+        [
+            replace(SMALL, n=132),  # rows of 264 bytes
+            replace(SMALL, dtype="f32", out="f32"),
+            replace(SMALL, tile=(32, 64, 64)),
+            replace(SMALL, tile=(64, 64, 8), swapped_a=True),
+        ],
+        every=2,
+    ),
 )
 def test_what_warpgroups_cannot_do_takes_the_other_path(product: Product) -> None:
     text = product.text()
@@ -224,7 +232,7 @@ def _init_operands(ptx: str) -> list[tuple[int, int, str]]:
     return [(m.start(1), m.end(1), m[1]) for m in pattern.finditer(ptx)]
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 9])
+@pytest.mark.parametrize("count", some_of([1, 2, 7, 9], every=2))
 def test_wrong_arrivals_are_noticed(count: int) -> None:
     """Eight warps release a slot, one thread announces its bytes."""
     original = _original()
@@ -256,17 +264,20 @@ def test_wrong_parity_is_noticed() -> None:
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize(
     ("tile", "warps", "swapped_b"),
-    [
-        ((128, 256, 64), 8, False),
-        ((128, 256, 64), 8, True),
-        ((128, 128, 64), 8, False),
-        ((64, 256, 64), 4, True),
-        # 144 sums per thread: more than an even share has room for
-        ((256, 144, 64), 8, False),
-        ((256, 144, 64), 8, True),
-        ((256, 208, 32), 8, True),
-        ((256, 128, 64), 16, False),
-    ],
+    some_of(
+        [
+            ((128, 256, 64), 8, False),
+            ((128, 256, 64), 8, True),
+            ((128, 128, 64), 8, False),
+            ((64, 256, 64), 4, True),
+            # 144 sums per thread: more than an even share has room for
+            ((256, 144, 64), 8, False),
+            ((256, 144, 64), 8, True),
+            ((256, 208, 32), 8, True),
+            ((256, 128, 64), 16, False),
+        ],
+        every=3,
+    ),
 )
 def test_no_spills_and_no_serialised_products(
     tile: tuple[int, int, int], warps: int, swapped_b: bool

@@ -40,7 +40,9 @@ def total(case: ReadLoop, sums: Array, maxima: Array) -> Array:
 
 @pytest.mark.parametrize(
     ("name", "chip", "stages"),
-    [(name, *(("sm_80", 3), ("sm_90a", 1))[n % 2]) for n, name in enumerate(READ)],
+    some_of(
+        [(name, *(("sm_80", 3), ("sm_90a", 1))[n % 2]) for n, name in enumerate(READ)], every=3
+    ),
 )
 def test_all_kinds_of_integers(name: str, chip: str, stages: int) -> None:
     """No keys, one, an odd number and all of them, and integers beyond, below zero and at the
@@ -92,7 +94,7 @@ POSITIONS = [(0, 1, 130), (63, 64, 65), (255, 10**6, 2**62), (191, -1, -(2**63))
             ("sm_90a", "warpgroup", 200, 3),
             ("sm_90a", "warpgroup", 256, 1),
         ],
-        2,
+        4,
     ),
 )
 def test_caches(chip: str, engine: str, keys: int, stages: int) -> None:

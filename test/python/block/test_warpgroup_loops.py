@@ -12,6 +12,7 @@ from faults.ptx_mutants import Kind, wrong_parities
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileOptions, compile_text
 from mirage.compiler.ptxas import find_ptxas
+from thorough import some_of
 from written_kernels.warpgroup_attention import Attention
 from written_kernels.warpgroup_loops import HiddenLoop, computed_factor
 
@@ -27,13 +28,14 @@ def check(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "stages"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 1), (3, 2), (5, 2), (5, 3)]
+    ("steps", "stages"),
+    some_of([(1, 1), (1, 3), (2, 2), (2, 3), (3, 1), (3, 2), (5, 2), (5, 3)], every=3),
 )
 def test_steps_and_stages(steps: int, stages: int) -> None:
     check(replace(SMALL, keys=64 * steps, stages=stages).text())
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", some_of(["f16", "bf16"], every=2))
 @pytest.mark.parametrize("turned", [False, True])
 def test_types_and_orders(dtype: str, turned: bool) -> None:
     check(replace(SMALL, dtype=dtype, turned=turned, heads=2).text())
@@ -41,16 +43,19 @@ def test_types_and_orders(dtype: str, turned: bool) -> None:
 
 @pytest.mark.parametrize(
     ("tile", "dim", "warps"),
-    [
-        ((64, 128), 64, 4),
-        ((64, 32), 128, 4),
-        ((64, 48), 64, 4),
-        ((128, 64), 64, 8),
-        ((128, 128), 128, 8),
-        ((128, 64), 64, 4),
-        ((64, 64), 256, 4),
-        ((64, 128), 128, 8),
-    ],
+    some_of(
+        [
+            ((64, 128), 64, 4),
+            ((64, 32), 128, 4),
+            ((64, 48), 64, 4),
+            ((128, 64), 64, 8),
+            ((128, 128), 128, 8),
+            ((128, 64), 64, 4),
+            ((64, 64), 256, 4),
+            ((64, 128), 128, 8),
+        ],
+        every=3,
+    ),
 )
 def test_tiles(tile: tuple[int, int], dim: int, warps: int) -> None:
     """The last one has more warps than rows: both share the columns."""
@@ -58,7 +63,9 @@ def test_tiles(tile: tuple[int, int], dim: int, warps: int) -> None:
     check(Attention(rows, 2 * keys, dim, tile, warps=warps).text())
 
 
-@pytest.mark.parametrize(("rows", "keys"), [(127, 128), (65, 130), (64, 72), (130, 190)])
+@pytest.mark.parametrize(
+    ("rows", "keys"), some_of([(127, 128), (65, 130), (64, 72), (130, 190)], every=2)
+)
 def test_sizes_that_do_not_divide(rows: int, keys: int) -> None:
     check(replace(SMALL, rows=rows, keys=keys).text())
 
@@ -84,15 +91,18 @@ def test_single_rows_through_the_ring(gains: str, keys: int, step: int) -> None:
 
 @pytest.mark.parametrize(
     ("engine", "scale", "tile", "stages"),
-    [
-        ("warp", 0.125, (64, 64), 1),
-        ("warp", 1.0, (64, 64), 3),
-        ("warp", 6.0, (128, 64), 2),
-        ("warpgroup", 0.125, (128, 64), 2),
-        ("warpgroup", 1.0, (64, 64), 1),
-        ("warpgroup", 6.0, (64, 64), 3),
-        ("warpgroup", 6.0, (64, 64), 1),
-    ],
+    some_of(
+        [
+            ("warp", 0.125, (64, 64), 1),
+            ("warp", 1.0, (64, 64), 3),
+            ("warp", 6.0, (128, 64), 2),
+            ("warpgroup", 0.125, (128, 64), 2),
+            ("warpgroup", 1.0, (64, 64), 1),
+            ("warpgroup", 6.0, (64, 64), 3),
+            ("warpgroup", 6.0, (64, 64), 1),
+        ],
+        every=2,
+    ),
 )
 def test_maxima_that_move(engine: str, scale: float, tile: tuple[int, int], stages: int) -> None:
     """Scores that are far apart and close to each other: the number that is used as the maximum
@@ -107,7 +117,7 @@ def test_maxima_that_move(engine: str, scale: float, tile: tuple[int, int], stag
 
 @pytest.mark.parametrize(
     ("gate", "also_sum", "stages"),
-    [(False, False, 1), (False, True, 2), (True, False, 2), (True, True, 1)],
+    some_of([(False, False, 1), (False, True, 2), (True, False, 2), (True, True, 1)], every=2),
 )
 def test_hidden_loops(gate: bool, also_sum: bool, stages: int) -> None:
     check(HiddenLoop(gate=gate, also_sum=also_sum, stages=stages).text())
@@ -120,13 +130,16 @@ def test_computed_first_factor(steps: int, stages: int) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "keys", "dim", "tile", "warps", "stages"),
-    [
-        (64, 64, 64, (64, 64), 4, 1),
-        (64, 192, 48, (64, 64), 4, 2),
-        (127, 130, 64, (64, 64), 4, 3),
-        (128, 128, 128, (128, 64), 8, 2),
-        (64, 256, 128, (64, 128), 8, 2),
-    ],
+    some_of(
+        [
+            (64, 64, 64, (64, 64), 4, 1),
+            (64, 192, 48, (64, 64), 4, 2),
+            (127, 130, 64, (64, 64), 4, 3),
+            (128, 128, 128, (128, 64), 8, 2),
+            (64, 256, 128, (64, 128), 8, 2),
+        ],
+        every=2,
+    ),
 )
 def test_factor_that_all_steps_read(
     rows: int, keys: int, dim: int, tile: tuple[int, int], warps: int, stages: int
@@ -228,14 +241,17 @@ def test_wrong_counts_are_noticed(pattern: str, replacement: str, needed: int) -
 @pytest.mark.skipif(find_ptxas() is None, reason="ptxas is not installed")
 @pytest.mark.parametrize(
     "attention",
-    [
-        Attention(4096, 4096, 128, (128, 128), 32, 8),
-        Attention(4096, 4096, 64, (128, 128), 32, 8),
-        Attention(4096, 4096, 128, (128, 64), 32, 8, dtype="bf16", turned=True),
-        Attention(4096, 4096, 256, (128, 64), 32, 8),
-        Attention(4096, 4096, 128, (64, 128), 32, 4),
-        Attention(4096, 4096, 128, (128, 64), 32, 8, bias=True),
-    ],
+    some_of(
+        [
+            Attention(4096, 4096, 128, (128, 128), 32, 8),
+            Attention(4096, 4096, 64, (128, 128), 32, 8),
+            Attention(4096, 4096, 128, (128, 64), 32, 8, dtype="bf16", turned=True),
+            Attention(4096, 4096, 256, (128, 64), 32, 8),
+            Attention(4096, 4096, 128, (64, 128), 32, 4),
+            Attention(4096, 4096, 128, (128, 64), 32, 8, bias=True),
+        ],
+        every=2,
+    ),
 )
 def test_no_spills_and_no_serialised_products(attention: Attention) -> None:
     compiled = compile_text(attention.text(), CompileOptions(use_cache=False))

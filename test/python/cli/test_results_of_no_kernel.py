@@ -69,7 +69,7 @@ def run_json(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[in
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("name", some_of(NAMES, 2))
+@pytest.mark.parametrize("name", some_of(NAMES, 4))
 def test_run(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, data = run_json(capsys, "run", f"{folder / 'programs.py'}:{name}", "--emulate")
     assert code == 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from mirage.cli import main
+from thorough import some_of
 
 FILE = """
 import torch
@@ -176,7 +177,7 @@ def run(
     return code, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize(("first", "second", "expected"), PAIRS)
+@pytest.mark.parametrize(("first", "second", "expected"), some_of(PAIRS))
 def test_what_programs_hold_is_part_of_them(
     capsys: pytest.CaptureFixture[str], file: Path, first: str, second: str, expected: int
 ) -> None:

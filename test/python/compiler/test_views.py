@@ -58,7 +58,7 @@ PROGRAMS: dict[str, tuple[Program, list[tuple[int, ...]], int]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "chip"), some_of(zip(PROGRAMS, itertools.cycle(["sm_80", "sm_90a"])), 3)
+    ("name", "chip"), some_of(zip(PROGRAMS, itertools.cycle(["sm_80", "sm_90a"])), 6)
 )
 def test_nothing_is_copied(name: str, chip: str) -> None:
     program, shapes, most = PROGRAMS[name]

@@ -20,6 +20,7 @@ from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.mlir_io.text import graph_from_text
 from mirage.semantics.scalar import DType
 from mirage.semantics.ugraph import Launch, TensorType, launches
+from thorough import some_of
 from written_kernels.shifted_products import ShiftedProduct
 
 
@@ -65,7 +66,7 @@ LARGE = replace(PRODUCT, groups=512, tile=(512, 32, 64), schedule="warps = 8, st
 
 @pytest.mark.parametrize(
     ("text", "is_shifted"),
-    [
+    some_of([
         (PRODUCT.text, True),
         (replace(PRODUCT, turned=True).text, True),
         (replace(PRODUCT, dtype="bf16", depth=66, classes=4).text, True),
@@ -76,7 +77,7 @@ LARGE = replace(PRODUCT, groups=512, tile=(512, 32, 64), schedule="warps = 8, st
         (LARGE.text, False),
         (MAXIMA, False),
         (COMPUTED, False),
-    ],
+    ], every=3),
 )  # fmt: skip
 def test_the_compiler_agrees(text: str, is_shifted: bool) -> None:
     launch = launch_of(text)

@@ -18,6 +18,7 @@ from mirage.runtime import Model, TruncatedArtifactError, UnreadableArtifactErro
 from mirage.runtime.dispatch.plan import Call, Launch
 from mirage.runtime.errors import ArgumentAliasError
 from mirage.semantics.row_updates import updated_inputs
+from thorough import some_of
 from torch import nn
 
 OPTIONS = {"budget": 100, "candidates": 1, "jobs": 1, "finalists": 1}
@@ -85,7 +86,7 @@ def step(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return dtype, exported(Step(dtype), path, *inputs(dtype, 3))
 
 
-@pytest.mark.parametrize("at", [0, 3, LENGTH - 1])
+@pytest.mark.parametrize("at", some_of([0, 3, LENGTH - 1], every=3))
 def test_rows_are_stored_and_seen_by_what_comes_after(step: Any, at: int) -> None:
     dtype, model = step
     assert not any("index_copy" in op for op in calls(model))
@@ -103,7 +104,7 @@ def test_rows_are_stored_and_seen_by_what_comes_after(step: Any, at: int) -> Non
         assert not torch.equal(after[:, :, at], before[:, :, at])
 
 
-@pytest.mark.parametrize("at", [-1, LENGTH, LENGTH + 1, -(1 << 62), 1 << 40])
+@pytest.mark.parametrize("at", some_of([-1, LENGTH, LENGTH + 1, -(1 << 62), 1 << 40], every=3))
 def test_an_index_that_names_no_row_stores_nothing(step: Any, at: int) -> None:
     """No byte next to the row is written: the emulator detects accesses out of bounds."""
     dtype, model = step
@@ -263,7 +264,7 @@ class Turned(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("at", [0, LENGTH - 1, LENGTH])
+@pytest.mark.parametrize("at", some_of([0, LENGTH - 1, LENGTH], every=2))
 def test_pairs_of_neighbours_are_stored_by_kernels(
     dtype: torch.dtype, at: int, tmp_path: Path
 ) -> None:

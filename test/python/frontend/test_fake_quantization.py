@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from thorough import some_of
 from torch_programs.imported_values import Program, outputs
 
 SCALES = torch.tensor([0.125, 0.3, 2.0])
@@ -22,7 +23,7 @@ PROGRAMS: dict[str, Program] = {
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+@pytest.mark.parametrize("program", some_of(PROGRAMS.values(), every=3), ids=PROGRAMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_it_is_what_pytorch_computes(program: Program, dtype: torch.dtype) -> None:
     x = torch.tensor([[-50.0, -0.31, -0.05, 0.0], [0.05, 0.15, 0.3125, 1.0], [7.0, 12.7, 13, 60]])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from mirage.frontend.torch_import.capture import fused_layers
+from thorough import some_of
 from torch import nn
 from torch_programs.imported_programs import evaluate, rand
 
@@ -42,7 +43,8 @@ def compare(module: Encoder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("src_mask", "padding"), [(CAUSAL, None), (None, PADDED), (CAUSAL, PADDED), (None, NOTHING)]
+    ("src_mask", "padding"),
+    some_of([(CAUSAL, None), (None, PADDED), (CAUSAL, PADDED), (None, NOTHING)], every=2),
 )
 def test_masks(src_mask: object, padding: object) -> None:
     compare(Encoder(src_mask, padding))

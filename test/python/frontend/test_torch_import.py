@@ -18,6 +18,7 @@ from mirage.frontend.errors import (
 )
 from mirage.frontend.torch_import.rows.op_table import TABLE
 from mirage.semantics.ugraph import Composite, External, LayerNorm, RmsNorm, Softmax
+from thorough import some_of
 from torch import nn
 from torch_programs.imported_programs import check, rand
 
@@ -283,7 +284,7 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", some_of(ROWS))
 def test_rows(name: str) -> None:
     program, inputs = ROWS[name]
     check(program, *inputs)

@@ -21,6 +21,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
 )
+from thorough import some_of
 
 
 def graph(
@@ -77,7 +78,11 @@ def test_all_composites_are_compared() -> None:
 
 @pytest.mark.parametrize("stable", [False, True])
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64])
-@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c[0].__name__}{len(c[1])}-{len(c[1][0])}")
+@pytest.mark.parametrize(
+    "case",
+    some_of(CASES, one_value=True),
+    ids=lambda c: f"{c[0].__name__}{len(c[1])}-{len(c[1][0])}",
+)
 def test_the_decompositions_agree(case: Any, dtype: DType, stable: bool) -> None:
     make, shapes, what = case
     reference = graph(make, dtype, shapes, *what)

@@ -64,7 +64,7 @@ def round_trip(graph: KernelGraph, form: str | None = None) -> KernelGraph:
     return read.graph
 
 
-@pytest.mark.parametrize("name", some_of(WORKLOADS, 2))
+@pytest.mark.parametrize("name", some_of(WORKLOADS, 8))
 def test_workloads(name: str) -> None:
     graph = get(name).graph()
     round_trip(graph, "reference")

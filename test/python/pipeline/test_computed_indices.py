@@ -89,7 +89,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Tensor | tuple[Tensor, ...]], tuple[Tens
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 4))
 def test_no_call_remains(name: str) -> None:
     program, inputs = PROGRAMS[name]
     found = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)

@@ -21,6 +21,7 @@ from mirage.semantics.integer_totals import IntegerReduce
 from mirage.semantics.scalar import DType, ReduceFn
 from mirage.semantics.ugraph import External, KernelGraph, Launch, TensorType, Value
 from mirage.transforms.integer_reductions import reducing
+from thorough import some_of
 
 Tensor = torch.Tensor
 OPTIONS = executed()
@@ -55,7 +56,7 @@ def exact(program: Callable[..., Any], *inputs: Tensor) -> Optimized:
     return found
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", some_of(SHAPES, every=3, one_value=True))
 def test_reductions(shape: tuple[int, ...]) -> None:
     x = drawn(torch.int64, *shape)
     exact(lambda x: (x.sum(-1), x.sum(0), x.sum(), x.amax(-1), x.amax(0), x.amin(), x.max()), x)
@@ -66,7 +67,7 @@ def test_dimensions_apart() -> None:
     exact(lambda x: (x.sum((0, 2)), x.amax((1, 3)), x.sum((0, 1, 2)), x.amin(1), x.sum((1, 2))), x)
 
 
-@pytest.mark.parametrize("dtype", KINDS)
+@pytest.mark.parametrize("dtype", some_of(KINDS, every=2, one_value=True))
 def test_types(dtype: torch.dtype) -> None:
     x = drawn(dtype, 13, 37)
     exact(lambda x: (x.sum(-1), x.sum(0, dtype=dtype), x.amax(0), x.amin(-1), x.cumsum(0)), x)
@@ -78,7 +79,7 @@ PLACES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "dim", "launches"), PLACES)
+@pytest.mark.parametrize(("shape", "dim", "launches"), some_of(PLACES, every=3))
 def test_places_of_extremes(shape: tuple[int, ...], dim: int, launches: int) -> None:
     """The first of equal elements counts. Rows are read once: a second kernel joins parts."""
     x = drawn(torch.int64, *shape)
@@ -126,7 +127,12 @@ def test_rows_read_once(name: str) -> None:
     assert kernels(exact(REDUCED[name], A)) == 1
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (13,), (5, 4096), (2, 70000), (9000, 3), (3, 5, 130, 7)])
+@pytest.mark.parametrize(
+    "shape",
+    some_of(
+        [(1, 1), (13,), (5, 4096), (2, 70000), (9000, 3), (3, 5, 130, 7)], every=2, one_value=True
+    ),
+)
 def test_scans(shape: tuple[int, ...]) -> None:
     x = drawn(torch.int64, *shape)
     exact(lambda x: (x.cumsum(-1), x.cumsum(0), x.cummax(-1)[0], x.cummin(0)[0]), x)
@@ -152,7 +158,7 @@ FUSED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FUSED)
+@pytest.mark.parametrize("name", some_of(FUSED, every=3, one_value=True))
 def test_one_kernel(name: str) -> None:
     program, inputs = FUSED[name]
     assert kernels(exact(program, *inputs)) == 1

@@ -81,7 +81,7 @@ CASES: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(CASES, 2))
+@pytest.mark.parametrize("name", some_of(CASES, 4))
 def test_rows_of_which_nothing_is_left_have_numbers(name: str) -> None:
     program, inputs = CASES[name]
     found = mi.optimize(mi.from_torch(program, *inputs), executed())

@@ -66,7 +66,7 @@ ROWS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(ROWS, 2))
+@pytest.mark.parametrize("name", some_of(ROWS, 6))
 def test_executed(name: str) -> None:
     program, inputs = ROWS[name]
     found = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
@@ -105,7 +105,7 @@ ELEMENTS: dict[str, tuple[Program, tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ELEMENTS)
+@pytest.mark.parametrize("name", some_of(ELEMENTS, every=3))
 def test_elements_are_picked(name: str) -> None:
     """By indices that may be outside, in the kernel that reads the elements."""
     program, inputs = ELEMENTS[name]
@@ -156,7 +156,10 @@ def test_a_running_log_sum_is_one_kernel(dim: int) -> None:
 
 @pytest.mark.parametrize(
     ("shape", "dim", "kernels"),
-    [((6, 20), 0, 1), ((6, 20), 1, 1), ((2, 8192), 1, 2), ((3, 5003), 1, 3), ((5003, 3), 0, 3)],
+    some_of(
+        [((6, 20), 0, 1), ((6, 20), 1, 1), ((2, 8192), 1, 2), ((3, 5003), 1, 3), ((5003, 3), 0, 3)],
+        every=2,
+    ),
 )
 def test_running_products(shape: tuple[int, ...], dim: int, kernels: int) -> None:
     """Functions of the factors and of the products are in their kernels."""

@@ -69,7 +69,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 4))
 def test_no_call_is_beside_the_kernels(name: str) -> None:
     program, inputs = PROGRAMS[name]
     found = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)

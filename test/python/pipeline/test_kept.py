@@ -154,7 +154,7 @@ def test_each_part_has_an_entry_of_its_own(searches: list[str]) -> None:
             ({"compile": True}, False),
             ({"watch": print}, False),
         ],
-        2,
+        6,
     ),
 )
 def test_options_that_matter(searches: list[str], change: dict[str, Any], again: bool) -> None:
@@ -292,7 +292,7 @@ DAMAGE: dict[str, Callable[[dict[str, Any]], None]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(DAMAGE, 2))
+@pytest.mark.parametrize("name", some_of(DAMAGE, 4))
 def test_what_is_not_as_it_should_be_is_made_again(
     searches: list[str], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

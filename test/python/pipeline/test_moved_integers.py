@@ -15,6 +15,7 @@ from executed_programs import executed
 from mirage.pipeline.call import sized_emulator
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.ugraph import External, Launch
+from thorough import some_of
 
 Tensor = torch.Tensor
 OPTIONS = executed()
@@ -58,7 +59,7 @@ MOVED: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("name", some_of(MOVED, every=3))
 def test_kernels_move_integers(name: str) -> None:
     program, inputs = MOVED[name]
     found = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
@@ -79,7 +80,7 @@ ROWS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", some_of(ROWS, every=2))
 def test_a_dynamic_size(name: str) -> None:
     """Kernels read nothing beyond the existing rows: calls move rows."""
     shapes = ({0: torch.export.Dim("batch", min=1, max=40)},)

@@ -31,7 +31,7 @@ PROGRAMS: dict[str, tuple[Callable[..., torch.Tensor], tuple[tuple[int, ...], ..
 }
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 4))
 def test_constants_are_folded_and_proved(name: str) -> None:
     function, shapes = PROGRAMS[name]
     inputs = [torch.from_numpy(x) for x in arrays(shapes)]

@@ -84,7 +84,7 @@ SMALL: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(SMALL, 2))
+@pytest.mark.parametrize("name", some_of(SMALL, 6))
 def test_what_is_compiled_is_right(name: str) -> None:
     program, inputs = SMALL[name]
     found = mi.optimize(mi.from_torch(program, *inputs).program, OPTIONS)
@@ -154,7 +154,7 @@ def least(program: KernelGraph) -> float:
     return size / CARD.dram_bytes + FIXED
 
 
-@pytest.mark.parametrize("name", some_of(LARGE, 2))
+@pytest.mark.parametrize("name", some_of(LARGE, 6))
 def test_predicted_time_is_that_of_the_bytes(name: str) -> None:
     program, inputs = LARGE[name]
     graph = mi.from_torch(program, *inputs).program.graph
@@ -192,7 +192,7 @@ LATE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 """Rows are looked up by the kernels that load them, which is decided after the search."""
 
 
-@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("name", some_of(LATE, every=2))
 def test_predicted_time_is_that_of_the_bytes_in_the_end(name: str) -> None:
     program, inputs = LATE[name]
     given = mi.from_torch(program, *inputs, allow_fallback=True).program

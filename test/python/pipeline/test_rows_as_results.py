@@ -14,6 +14,7 @@ from executed_programs import FEW_CHOICES, executed
 from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.integers import Integers
 from mirage.semantics.ugraph import External, Launch
+from thorough import some_of
 
 Tensor = torch.Tensor
 OPTIONS = executed(bounds=FEW_CHOICES)
@@ -60,7 +61,7 @@ RESULTS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", RESULTS)
+@pytest.mark.parametrize("name", some_of(RESULTS, every=3))
 def test_kernels_write_what_is_looked_up(name: str) -> None:
     program, inputs = RESULTS[name]
     found = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
@@ -124,7 +125,7 @@ MOVED: dict[str, tuple[Callable[[Tensor], Any], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("name", some_of(MOVED, every=2))
 def test_kernels_write_what_no_view_is(name: str) -> None:
     """Elements whose order in memory cannot be described by strides are copied, as in PyTorch."""
     program, x = MOVED[name]

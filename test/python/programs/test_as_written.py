@@ -59,7 +59,7 @@ KERNELS: dict[str, tuple[Function, tuple[Tensor, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(KERNELS, 2))
+@pytest.mark.parametrize("name", some_of(KERNELS, 4))
 def test_kernels_are_found(name: str) -> None:
     function, inputs = KERNELS[name]
     inputs = tuple(x.contiguous() for x in inputs)

@@ -13,6 +13,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.semantics.integer_totals import IntegerReduce
 from mirage.semantics.ugraph import External
 from mirage.transforms.partition.exact_integers import integers_as_calls
+from thorough import some_of
 from torch.nn import functional as F
 
 Tensor = torch.Tensor
@@ -40,7 +41,7 @@ WHOLE: dict[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", some_of(WHOLE, every=2))
 def test_small_sums_have_kernels(name: str) -> None:
     program, inputs = WHOLE[name]
     optimized = mi.optimize(mi.from_torch(program, *inputs), OPTIONS)
@@ -73,7 +74,7 @@ WRAPPED: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.parametrize("name", some_of(WRAPPED, every=2))
 def test_integers_that_leave_their_type_begin_anew_at_its_other_end(name: str) -> None:
     program, inputs = WRAPPED[name], (small(8, 64), normal(8, 64))
     optimized = mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)

@@ -18,6 +18,7 @@ from mirage.pipeline.commands.emulate import emulate
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import NothingFoundError
 from mirage.semantics.ugraph import External, Launch
+from thorough import some_of
 
 Function = Callable[..., Any]
 FAST = {"candidates": 1, "jobs": 1, "budget": 20, "check_kernels": False}
@@ -103,7 +104,7 @@ MIXED: dict[str, tuple[Function, tuple[Any, ...], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("name", some_of(MIXED, every=3))
 def test_kernels_write_what_is_computed(name: str) -> None:
     function, inputs, most = MIXED[name]
     optimized, _ = check(function, *inputs)
@@ -170,7 +171,7 @@ CALLS: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", some_of(CALLS, every=3))
 def test_calls(name: str) -> None:
     function, inputs = CALLS[name]
     check(function, *inputs, allow_fallback=True)
@@ -200,7 +201,7 @@ EMPTY: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("name", some_of(EMPTY, every=3))
 def test_no_elements(name: str) -> None:
     function, inputs = EMPTY[name]
     check(function, *inputs)
@@ -233,7 +234,7 @@ ONES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ONES)
+@pytest.mark.parametrize("name", some_of(ONES, every=3))
 def test_sizes_of_one(name: str) -> None:
     function, inputs = ONES[name]
     check(function, *inputs)

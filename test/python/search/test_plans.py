@@ -89,7 +89,7 @@ def projections(rows: int = 8) -> KernelGraph:
             residual_rms_linear(8, 512, 512),
             GATED,
         ],
-        2,
+        4,
     ),
     ids=lambda g: g.name,
 )

@@ -13,7 +13,7 @@ from mirage.semantics.ugraph import Launch
 from thorough import some_of
 
 
-@pytest.mark.parametrize("seed", some_of(range(100), 2))
+@pytest.mark.parametrize("seed", some_of(range(100), 8))
 def test_candidates_compute_random_programs(seed: int) -> None:
     graph = Generator(seed).graph()
     if graph is None:

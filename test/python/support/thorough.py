@@ -14,10 +14,11 @@ def thorough(*case: object) -> Any:
     return pytest.param(*case, marks=pytest.mark.thorough)
 
 
-def some_of(cases: Iterable[object], every: int = 4) -> list[Any]:
+def some_of(cases: Iterable[object], every: int = 4, one_value: bool = False) -> list[Any]:
     """Similar cases: one in ``every`` is always run. Several values of a case are a tuple, as for
-    ``parametrize``."""
-    return [_marked(case) if at % every else case for at, case in enumerate(cases)]
+    ``parametrize``; with ``one_value``, a tuple is a single value."""
+    given = [pytest.param(case) if one_value else case for case in cases]
+    return [_marked(case) if at % every else case for at, case in enumerate(given)]
 
 
 def _marked(case: object) -> Any:

@@ -21,6 +21,7 @@ from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.result import Measurement
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import MOST_SIZES, backend
+from thorough import some_of
 from torch._dynamo.exc import BackendCompilerFailed
 from torch_programs.op_by_op import op_by_op
 
@@ -61,7 +62,7 @@ STRIDED: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", STRIDED)
+@pytest.mark.parametrize("name", some_of(STRIDED, every=2))
 def test_results_lie_as_pytorch_lays_them(name: str, caplog: pytest.LogCaptureFixture) -> None:
     x = torch.randn(4, 6)
     got, want = (f(x) for f in (torch.compile(STRIDED[name], backend=host), STRIDED[name]))

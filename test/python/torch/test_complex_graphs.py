@@ -11,6 +11,7 @@ import pytest
 import torch
 from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import backend
+from thorough import some_of
 from torch_programs.op_by_op import op_by_op
 
 Tensor = torch.Tensor
@@ -57,7 +58,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], Callable[[], tuple[Tensor, ...]]]]
 }
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", some_of(PROGRAMS, every=3))
 def test_as_eager(name: str) -> None:
     torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
     function, inputs = PROGRAMS[name]

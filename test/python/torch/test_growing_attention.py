@@ -142,7 +142,7 @@ def steps_of(
     return grown(model, steps, caches, WIDTH, lambda length: (masks(kind, length),))
 
 
-@pytest.mark.parametrize("attend", some_of([grouped, repeated, written, added, divided], 2))
+@pytest.mark.parametrize("attend", some_of([grouped, repeated, written, added, divided], 4))
 @pytest.mark.parametrize("kind", some_of(["none", "seen", "blind", "added"], 2))
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)

@@ -19,6 +19,7 @@ from mirage.torch.compiled_graph import CompiledGraph
 from mirage.torch.graph_compiler import backend
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.partition import Part, partition
+from thorough import some_of
 from torch_programs.op_by_op import op_by_op
 from torch_programs.written_bytes import WrittenBytes
 from whole_models import model as whole_model
@@ -137,7 +138,7 @@ def some_inputs() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     return cache, torch.tensor([3]), torch.randn(ROWS, 1, WIDTH)
 
 
-@pytest.mark.parametrize("function", IN_PLACE)
+@pytest.mark.parametrize("function", some_of(IN_PLACE, every=3))
 def test_a_store_writes_what_it_stores(function: Update) -> None:
     cache, at, x = some_inputs()
     mine = cache.clone()
@@ -206,7 +207,7 @@ APART: list[Update] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("function", APART)
+@pytest.mark.parametrize("function", some_of(APART, every=3))
 def test_what_is_read_later_is_not_overwritten(function: Update) -> None:
     cache, at, x = some_inputs()
     mine = cache.clone()

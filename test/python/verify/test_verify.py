@@ -16,6 +16,7 @@ from mirage.semantics.ugraph import Axis, BlockGraph, External, KernelGraph, Out
 from mirage.verify import BadOptions, Kind, SignatureMismatch, VerifyOptions, verify
 from mirage.verify.evidence.samples.floats import Yardstick
 from mirage.verify.pair.output_order import match_outputs
+from thorough import some_of
 
 F32 = DType.F32
 PAIRS = graphs.small_pairs()
@@ -41,7 +42,7 @@ REAL = {
 }
 
 
-@pytest.mark.parametrize(("pair", "candidate"), CASES)
+@pytest.mark.parametrize(("pair", "candidate"), some_of(CASES, every=3))
 def test_correct_candidates_are_proved(pair, candidate):
     verdict = verify(PAIRS[pair].reference, PAIRS[pair].candidates[candidate])
     assert verdict.kind is Kind.PROVED, verdict
@@ -50,7 +51,7 @@ def test_correct_candidates_are_proved(pair, candidate):
     json.dumps(verdict.to_json())
 
 
-@pytest.mark.parametrize("pair", REAL)
+@pytest.mark.parametrize("pair", some_of(REAL, every=2))
 def test_real_sizes(pair):
     for name, candidate in REAL[pair].candidates.items():
         verdict = verify(REAL[pair].reference, candidate, VerifyOptions(seed=4, work=5e5))

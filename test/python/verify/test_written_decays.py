@@ -10,7 +10,7 @@ from written.decays_wrong import DECAYS_WRONG
 from written.pairs import Pair, verdict_of
 
 
-@pytest.mark.parametrize("pair", some_of(DECAYS_RIGHT), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(DECAYS_RIGHT, every=8), ids=lambda pair: pair.name)
 def test_another_way_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, DECAYS_RIGHT)
     assert verdict.equivalent, verdict
@@ -18,7 +18,7 @@ def test_another_way_is_accepted(pair: Pair) -> None:
     assert verdict.accepted or not pair.rounding, verdict
 
 
-@pytest.mark.parametrize("pair", DECAYS_WRONG, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(DECAYS_WRONG, every=3), ids=lambda pair: pair.name)
 def test_a_wrong_twin_is_not_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, DECAYS_WRONG)
     assert not verdict.accepted, verdict

@@ -15,13 +15,13 @@ WRONG = (*EXPONENTIALS_WRONG, *INFINITE_WRONG)
 ALL = RIGHT + WRONG
 
 
-@pytest.mark.parametrize("pair", some_of(RIGHT), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(RIGHT, every=8), ids=lambda pair: pair.name)
 def test_the_same_masked_later_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert verdict.equivalent, verdict
     assert verdict.accepted or not pair.rounding, verdict
 
 
-@pytest.mark.parametrize("pair", WRONG, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(WRONG, every=3), ids=lambda pair: pair.name)
 def test_another_mask_is_not_accepted(pair: Pair) -> None:
     assert not verdict_of(pair, ALL).accepted

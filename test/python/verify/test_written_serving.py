@@ -15,13 +15,13 @@ NOT_SHOWN = ("loss by a gather",)  # a place in a row of many rows
 ALL = SERVING_RIGHT + SERVING_WRONG
 
 
-@pytest.mark.parametrize("pair", some_of(SERVING_RIGHT), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SERVING_RIGHT, every=12), ids=lambda pair: pair.name)
 def test_the_same_program_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert verdict.kind is not Kind.REFUTED, verdict
     assert verdict.accepted == (pair.name not in NOT_SHOWN), verdict
 
 
-@pytest.mark.parametrize("pair", SERVING_WRONG, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SERVING_WRONG), ids=lambda pair: pair.name)
 def test_another_program_is_not_accepted(pair: Pair) -> None:
     assert not verdict_of(pair, ALL).accepted

@@ -21,6 +21,7 @@ from mirage.pipeline.result import Step
 from mirage.runtime.serialization.artifact import Artifact, sha256
 from mirage.runtime.serialization.sizes import Size
 from mirage.semantics.ugraph import KernelGraph, launches
+from thorough import some_of
 from written_kernels.product_kernels import product_kernel
 from written_kernels.warpgroup_attention import Attention
 from written_kernels.warpgroup_graphs import Product
@@ -67,13 +68,25 @@ def checked(graph: KernelGraph, artifact: Artifact) -> KernelCheck:
 
 @pytest.mark.parametrize(
     ("name", "text"),
-    [
-        ("product", "3 of 33 parts along m, 3 of 4 parts along n, 5 of 64 parts along k: blocks "),
-        ("resident", "3 of 33 parts along m, 3 of 4 parts along n, 5 of 64 parts along k: blocks "),
-        ("cluster", "4 of 16 parts along m, 4 of 8 parts along n, 5 of 64 parts along k: clusters"),
-        ("attention", "3 of 8 parts along h, 3 of 16 parts along m, "),
-        ("norm", "3 of 64 parts along "),
-    ],
+    some_of(
+        [
+            (
+                "product",
+                "3 of 33 parts along m, 3 of 4 parts along n, 5 of 64 parts along k: blocks ",
+            ),
+            (
+                "resident",
+                "3 of 33 parts along m, 3 of 4 parts along n, 5 of 64 parts along k: blocks ",
+            ),
+            (
+                "cluster",
+                "4 of 16 parts along m, 4 of 8 parts along n, 5 of 64 parts along k: clusters",
+            ),
+            ("attention", "3 of 8 parts along h, 3 of 16 parts along m, "),
+            ("norm", "3 of 64 parts along "),
+        ],
+        every=2,
+    ),
 )
 def test_what_is_too_large_is_run_at_smaller_sizes(name: str, text: str) -> None:
     check = checked(*compiled(name))
@@ -125,13 +138,16 @@ def broken(artifact: Artifact, damage: Damage) -> Artifact:
 
 @pytest.mark.parametrize(
     ("name", "damage"),
-    [
-        ("attention", changed(r"(wgmma\.wait_group\.sync\.aligned) \d", r"\1 7")),
-        ("attention", changed(r"\badd(\.rn)?\.f32\b", r"sub\1.f32")),
-        ("product", changed(r"(mov\.u32\s+%r\d+), %ctaid\.x;", r"\1, 0;")),
-        ("resident", changed(r"(bulk\.wait_group\.read) 0", r"\1 7")),
-        ("norm", changed(r"(cp\.async\.wait_group\s+)0", r"\g<1>7")),
-    ],
+    some_of(
+        [
+            ("attention", changed(r"(wgmma\.wait_group\.sync\.aligned) \d", r"\1 7")),
+            ("attention", changed(r"\badd(\.rn)?\.f32\b", r"sub\1.f32")),
+            ("product", changed(r"(mov\.u32\s+%r\d+), %ctaid\.x;", r"\1, 0;")),
+            ("resident", changed(r"(bulk\.wait_group\.read) 0", r"\1 7")),
+            ("norm", changed(r"(cp\.async\.wait_group\s+)0", r"\g<1>7")),
+        ],
+        every=2,
+    ),
 )
 def test_a_mistake_of_the_compiler_is_found(
     monkeypatch: pytest.MonkeyPatch, name: str, damage: Damage

@@ -105,7 +105,7 @@ COMPUTED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(COMPUTED, 2))
+@pytest.mark.parametrize("name", some_of(COMPUTED, 4))
 def test_indices_that_the_program_computes(tmp_path: Path, name: str) -> None:
     program = COMPUTED[name]
     table, ids = torch.randn(4, 16), torch.tensor([[0, 2], [1, 1], [2, 0], [2, 2]])

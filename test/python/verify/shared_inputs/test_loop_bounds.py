@@ -54,7 +54,7 @@ def steps_of(graph: KernelGraph) -> Steps:
     return steps
 
 
-@pytest.mark.parametrize("name", list(READ))
+@pytest.mark.parametrize("name", some_of(list(READ), every=3))
 def test_steps_are_bounded_and_shown(name: str) -> None:
     whole = READ[name].graph()
     graph = skip_steps(whole)
@@ -115,7 +115,7 @@ def faults(right: Steps) -> Iterator[tuple[str, Steps]]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(READ, 2))
+@pytest.mark.parametrize("name", some_of(READ, 4))
 def test_faults_are_never_proved(name: str) -> None:
     """A fault that leaves out contributing steps is not accepted; the integers that would show it
     are not always found."""

@@ -31,6 +31,7 @@ from mirage.semantics.ugraph import (
 from mirage.transforms import stabilize
 from mirage.verify.evidence.proofs.cut_kernels import Site, cut_at, sites, with_stores
 from mirage.verify.evidence.proofs.tile_places import Places
+from thorough import some_of
 
 SEARCHED = {
     "layer_norm": programs.layer_norm_linear_gelu(16, 32, 32),
@@ -67,7 +68,7 @@ def some(found: list[Site], rng: random.Random) -> list[list[Site]]:
     return [found, *([s] for s in found), *([s for s in found if rng.random() < 0.4] for _ in "12")]
 
 
-@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize("name", some_of(SEARCHED, every=2))
 def test_kernels_of_the_search(name: str) -> None:
     rng = random.Random(name)
     limits = SearchLimits(candidates=4, plans=20, columns=500)
@@ -82,7 +83,7 @@ def test_kernels_of_the_search(name: str) -> None:
     assert cuts > 4
 
 
-@pytest.mark.parametrize("name", small_pairs())
+@pytest.mark.parametrize("name", some_of(small_pairs(), every=2))
 def test_kernels_by_hand(name: str) -> None:
     rng = random.Random(name)
     for graph in small_pairs()[name].candidates.values():

@@ -29,6 +29,7 @@ from mirage.verify.normal_form.normalize import normalize
 from mirage.verify.pieces.kernel_by_kernel import Piece, Shown
 from mirage.verify.verifier import verify
 from mirage.verify.verify_options import VerifyOptions
+from thorough import some_of
 
 F32, D = DType.F32, 8
 MOST = 4000
@@ -132,7 +133,7 @@ MASKS = {
 
 
 @pytest.mark.parametrize("n", [333, 997, 1000, 4099])
-@pytest.mark.parametrize("name", list(MASKS))
+@pytest.mark.parametrize("name", some_of(list(MASKS), every=3))
 def test_odd_sizes_take_little_work(name: str, n: int) -> None:
     """About equally many elements at any size: the number of cells depends only on the cuts."""
     mask = MASKS[name]
@@ -177,7 +178,7 @@ WRONG: dict[str, tuple[Kernel, Mask]] = {
 }
 
 
-@pytest.mark.parametrize("fault", list(WRONG))
+@pytest.mark.parametrize("fault", some_of(list(WRONG), every=2))
 def test_faults_are_not_shown(fault: str) -> None:
     kernel, mask = WRONG[fault]
     assert not shown(reference(333, causal), kernel.of(333, mask)).holds

@@ -8,6 +8,7 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, TensorType, Value
 from mirage.verify import VerifyOptions, verify
+from thorough import some_of
 
 STARTS = (0.0, -100.0, -10000.0, -20000.0)
 
@@ -30,7 +31,7 @@ def attention(start: float | None, dtype: DType) -> KernelGraph:
 
 
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32])
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("start", some_of(STARTS, every=3))
 def test_a_maximum_that_starts_too_high(start: float, dtype: DType) -> None:
     for seed in range(3):
         options = VerifyOptions(seed=seed)
