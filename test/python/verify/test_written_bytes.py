@@ -28,8 +28,6 @@ def test_another_program_of_bytes_is_not_accepted(pair: Pair) -> None:
 
 def test_bytes_with_and_without_a_sign_are_different_inputs() -> None:
     bits = torch.zeros(4, 4, dtype=torch.uint8)
-    one, other = (
-        mi.from_torch(lambda x: x.float(), x) for x in (bits, bits.to(torch.int8))
-    )
+    one, other = (mi.from_torch(lambda x: x.float(), x) for x in (bits, bits.to(torch.int8)))
     with pytest.raises(SignatureMismatch, match="uint8"):
         verify_programs(one.program, other.program)

@@ -54,15 +54,11 @@ class Function:
         return self.values.tobytes(), self.slopes.tobytes(), self.starts.tobytes()
 
     def affine(self, times: int, plus: int) -> Function:
-        return Function(
-            self.values * times + plus, self.slopes * times, self.starts * times + plus
-        )
+        return Function(self.values * times + plus, self.slopes * times, self.starts * times + plus)
 
     def divided(self, plus: int, by: int) -> Function:
         """Return the function less ``plus``, divided by ``by``."""
-        return Function(
-            (self.values - plus) // by, self.slopes // by, (self.starts - plus) // by
-        )
+        return Function((self.values - plus) // by, self.slopes // by, (self.starts - plus) // by)
 
 
 class Functions:
@@ -226,6 +222,7 @@ _LOGIC: dict[BinaryFn, Callable[[Array, Array], Array]] = {
     BinaryFn.OR: np.logical_or,
     BinaryFn.XOR: np.logical_xor,
 }
+
 
 def _parts(x: Function) -> tuple[Array, Array, Array]:
     return x.values, x.slopes, x.starts

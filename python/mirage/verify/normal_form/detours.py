@@ -131,4 +131,4 @@ def _is_exact(op: Cast, x: Multiple) -> bool:
     (given,), dtype = op.operands, op.result.dtype
     if op.cuts or given.dtype.is_integer or dtype.is_integer:
         return False
-    return dtype.bits >= given.dtype.bits and not dtype.is_half or dtype is x[0].dtype
+    return (dtype.bits >= given.dtype.bits and not dtype.is_half) or dtype is x[0].dtype

@@ -59,7 +59,7 @@ def with_whole_functions(first: KernelGraph, second: KernelGraph) -> Pair | None
         except MoreRemainders as more:
             period = lcm(period, more.period)
             continue
-        shared = {k for k in found[0].keys() & found[1].keys()}
+        shared = found[0].keys() & found[1].keys()
         inputs = {k: Value(TensorType(found[0].shapes[k], DType.I64), "any") for k in shared}
         if not inputs and not any(f.has_affine for f in found):
             return None
