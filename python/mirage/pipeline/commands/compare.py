@@ -88,10 +88,14 @@ def _carried(program: Program) -> tuple[Mapping[object, str], Mapping[object, st
     their keys, if kernels do not have these types."""
     held = {p.index for p in program.parameters}
     passed = [i for i in range(len(program.graph.inputs)) if i not in held]
-    inputs = {n: program.carriers[i] for n, i in enumerate(passed) if i in program.carriers}
+    inputs: dict[object, str] = {
+        n: program.carriers[i] for n, i in enumerate(passed) if i in program.carriers
+    }
     results = program.results or ()
     keys = program.keys if len(program.keys) == len(results) else range(len(results))
-    seen = {k: r.dtype for k, r in zip(keys, results, strict=True) if isinstance(r, Seen)}
+    seen: dict[object, str] = {
+        k: r.dtype for k, r in zip(keys, results, strict=True) if isinstance(r, Seen)
+    }
     return inputs, seen
 
 
