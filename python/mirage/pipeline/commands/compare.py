@@ -15,6 +15,7 @@ from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.transforms.partition.empty import without_empty
 from mirage.verify import SignatureMismatch, Verdict, VerifyOptions
 from mirage.verify.shared_inputs.bound_tensors import Bound, Result, Stated, align
+from mirage.verify.shared_inputs.wrapped_integers import with_wraps
 from mirage.verify.verifier import verify_aligned
 
 
@@ -33,6 +34,7 @@ def verify_programs(
     the candidate. Without ``named``, all inputs are matched by position. Raises
     :class:`mirage.verify.SignatureMismatch` if the programs cannot be compared."""
     options = options or VerifyOptions()
+    _check_carried(reference, candidate)
     first, second = (stated(p, named=named) for p in (reference, candidate))
     return verify_aligned(align(first, second, pairs, by_key=not options.permute), options)
 
@@ -48,9 +50,9 @@ def stated(program: Program, *, named: bool = True) -> Stated:
         Bound(p.index, p.name, p.trained, None if p.trained else _elements(p.data), p.also)
         for p in program.parameters
     )
-    graph, places = _with_elements(program.graph)
+    graph, places = _with_elements(with_wraps(program.graph))
     whole = tuple(range(len(program.graph.outputs)))
-    results = [r for r in program.results or whole if not isinstance(r, Seen)]
+    results = [r.output if isinstance(r, Seen) else r for r in program.results or whole]
     return Stated(
         graph,
         bound,
@@ -62,12 +64,39 @@ def stated(program: Program, *, named: bool = True) -> Stated:
 
 
 def _uncompared(program: Program) -> list[str]:
-    """Return the types that kernels do not have, except bytes that a program holds: it computes
+    """Return the types that kernels do not have, except bytes without a sign: a program computes
     with signed ones in their place, and says how."""
-    held = {p.index for p in program.parameters}
-    taken = [t for i, t in program.carriers.items() if not (t == "uint8" and i in held)]
     given = [r.dtype for r in program.results or () if isinstance(r, Seen)]
-    return list(dict.fromkeys((*taken, *given)))
+    return [t for t in dict.fromkeys((*program.carriers.values(), *given)) if t != "uint8"]
+
+
+def _check_carried(reference: Program, candidate: Program) -> None:
+    """Raise :class:`mirage.verify.SignatureMismatch` if one program takes or returns bytes without
+    a sign where the other one has signed ones, which hold the same bits."""
+    for what, one, other in zip(
+        ("inputs", "results"), _carried(reference), _carried(candidate), strict=True
+    ):
+        for place in one.keys() ^ other.keys():
+            raise SignatureMismatch(
+                f"{what}: expected {one.get(place, 'a signed type')}, got "
+                f"{other.get(place, 'a signed type')} for {place}"
+            )
+
+
+def _carried(program: Program) -> tuple[Mapping[object, str], Mapping[object, str]]:
+    """Return the types of the inputs that a caller passes, by their places, and of the results, by
+    their keys, if kernels do not have these types."""
+    held = {p.index for p in program.parameters}
+    passed = [i for i in range(len(program.graph.inputs)) if i not in held]
+    inputs: dict[object, str] = {
+        n: program.carriers[i] for n, i in enumerate(passed) if i in program.carriers
+    }
+    results = program.results or ()
+    keys = program.keys if len(program.keys) == len(results) else range(len(results))
+    seen: dict[object, str] = {
+        k: r.dtype for k, r in zip(keys, results, strict=True) if isinstance(r, Seen)
+    }
+    return inputs, seen
 
 
 def _with_elements(graph: KernelGraph) -> tuple[KernelGraph, list[int | Result]]:

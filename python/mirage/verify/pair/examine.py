@@ -21,6 +21,7 @@ from mirage.verify.evidence.time_limit import OutOfTime, time_limit
 from mirage.verify.normal_form.constants import with_functions_read
 from mirage.verify.normal_form.counts_of_masks import with_counts_from_one
 from mirage.verify.normal_form.cumulations import as_choices
+from mirage.verify.normal_form.detours import without_detours
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.normal_form.simple_constants import OfSimple
@@ -108,6 +109,8 @@ def examine(
         if isinstance(other, Verdict) and other.equivalent:
             return other
     open_ = hint is None and not masked_alone and not _settles(found, contents)
+    if open_ and (other := _without_detours(*given, of)) is not None:
+        return other
     return (_by_readings_of_masks(*given, of) if open_ else None) or found
 
 
@@ -137,6 +140,24 @@ def _by_readings_of_masks(
                 refutes = text != ALIKE  # float64 shows the numbers in empty rows
                 return as_written(reference, candidate, read, contents, options, refutes=refutes)
     return None
+
+
+def _without_detours(
+    reference: KernelGraph,
+    candidate: KernelGraph,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    of: Callable[..., Verdict | Open],
+) -> Verdict | None:
+    """Return the verdict on two programs that are equal without values that are the same as others,
+    or None."""
+    pair = without_detours(reference), without_detours(candidate)
+    if pair == (reference, candidate):
+        return None
+    read = of(*pair, options=replace(options, numerics=False))
+    if not isinstance(read, Verdict) or not read.equivalent or not read.defined:
+        return None
+    return as_written(reference, candidate, read, contents, options, refutes=True)
 
 
 def _of_reading(read: Verdict | Open, text: str) -> Verdict | None:

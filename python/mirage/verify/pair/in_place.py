@@ -38,8 +38,11 @@ from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pair.read_constants import constants_read, notes_on_constants
 from mirage.verify.shared_inputs.free_values import with_free_values
 from mirage.verify.shared_inputs.shared_rows import has_rows
+from mirage.verify.shared_inputs.whole_functions import with_whole_functions
 from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import VerifyOptions
+
+WHOLE_FUNCTIONS = "both with functions of whole numbers"
 
 
 def _has_integers(*graphs: KernelGraph) -> bool:
@@ -178,6 +181,9 @@ def _proof(
     cases = budget.attempt(PROOF_BY_CASES, lambda: _by_cases(*pair, contents))
     if cases is not None and cases.holds:
         return cases
+    functions = budget.attempt(WHOLE_FUNCTIONS, lambda: _with_whole_functions(*pair, verdict))
+    if functions is not None:
+        return functions
     freed = budget.attempt(
         "both with values inside as inputs",
         lambda: _with_free_values(*pair, contents, verdict),
@@ -200,6 +206,23 @@ def _by_cases(
         if found.holds:
             break
     return found
+
+
+def _with_whole_functions(
+    reference: KernelGraph, candidate: KernelGraph, verdict: Verdict
+) -> Evidence | None:
+    """Return a proof in which functions of whole numbers are inputs, or None."""
+    read = with_whole_functions(decompose(reference), decompose(candidate))
+    if read is None:
+        return None
+    one, other = (normalize(g, Depth.EXPONENTIALS) for g in read)
+    try:
+        found = compare_exactly(one, other, random.Random(verdict.seed))
+    except UnknownOp:  # calls and lookups
+        return None
+    if not found.proved:
+        return None
+    return Evidence(WHOLE_FUNCTIONS, True, found.evidence[-1].text)
 
 
 def _with_free_values(

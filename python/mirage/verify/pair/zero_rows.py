@@ -1,14 +1,16 @@
 """Softmaxes that give zeros in rows that a mask empties, in one form. There, a softmax is 0/0.
-PyTorch's fused attention gives zeros, and so do ``nan_to_num``, a choice by ``any``, and a divisor
-that is replaced by one where it is zero, before or after the product with the values. All of these
+PyTorch's fused attention gives zeros, and so do ``nan_to_num``, a choice by ``any``, one by whether
+the largest score is minus infinity, and a divisor that is replaced by one where it is zero, before
+or after the product with the values. All of these
 are read as ``where(any(m), (e @ v) / sum(e), 0)``.
 
 Let ``d`` be the sum over a row of the exponentials of numbers that are defined for all inputs, to
 which minus infinity is added where a mask is false. ``d`` is zero where the mask empties the row,
-and positive elsewhere. A value that is itself zero in such rows
-(:mod:`mirage.verify.normal_form.empty_rows`), divided by ``d``, is therefore not defined there, and
-a number elsewhere, and so are its products with numbers and sums of these. So the results of
-comparing ``d`` with zero, and such a quotient with itself or with infinity, follow from the mask.
+and positive elsewhere, and the largest of the numbers is minus infinity exactly there. A value that
+is itself zero in such rows (:mod:`mirage.verify.normal_form.empty_rows`), divided by ``d``, is
+therefore not defined there, and a number elsewhere, and so are its products with numbers and sums
+of these. So the results of comparing ``d`` with zero, the largest number with minus infinity, and
+such a quotient with itself or with infinity, follow from the mask.
 """
 
 from __future__ import annotations
@@ -73,13 +75,25 @@ def _softmaxes(graph: KernelGraph) -> Iterator[_Softmax]:
             yield _Softmax.of(rows, op.result, scores, masks[0], infinite, finite)
 
 
+def _maxima(graph: KernelGraph, scores: Value) -> set[Value]:
+    last = ((len(scores.shape) - 1,),)
+    return {
+        op.results[0]
+        for op in graph.ops
+        if op.function is ReduceFn.MAX and isinstance(op, Contraction)
+        if op.operands == (scores,) and op.over == last
+    }
+
+
 @dataclass(frozen=True)
 class _Softmax:
-    """The sum ``total`` of the exponentials that the mask keeps. Values in ``zero`` are zero in
+    """The sum ``total`` of the exponentials that the mask keeps, and the ``maxima`` of what the
+    exponentials are of, which are minus infinity in empty rows. Values in ``zero`` are zero in
     empty rows, and those in ``undefined`` are NaN there, and numbers elsewhere."""
 
     rows: EmptyRows
     totals: frozenset[Value]
+    maxima: frozenset[Value]
     mask: Truth
     zero: frozenset[Value]
     undefined: frozenset[Value]
@@ -96,7 +110,7 @@ class _Softmax:
         finite: set[Value],
     ) -> _Softmax:
         zero = rows.zeros(set(), {scores}, finite)
-        totals = rows.carried({total})
+        totals, maxima = rows.carried({total}), rows.carried(_maxima(rows.graph, scores))
         undefined = set[Value]()
         for op in rows.graph.ops:
             if len(op.results) != 1 or not op.operands or not rows.is_beside(op.result):
@@ -113,9 +127,9 @@ class _Softmax:
                 known = rows.carries(op) and first in undefined
             if known:
                 undefined.add(op.result)
-        sets = (frozenset(s) for s in (totals, zero, undefined, infinite))
-        totals_, zero_, undefined_, infinite_ = sets
-        return cls(rows, totals_, mask, zero_, undefined_, infinite_)
+        sets = (frozenset(s) for s in (totals, maxima, zero, undefined, infinite))
+        totals_, maxima_, *others_ = sets
+        return cls(rows, totals_, maxima_, mask, *others_)
 
     def makes(self, x: Value) -> Op | None:
         """Return the op whose result ``x`` is, in another type."""
@@ -138,8 +152,8 @@ class _Softmax:
         return self.rows.certain.number(x) == 0
 
     def says(self, p: Value) -> bool | None:
-        """Return whether a truth value says, from the total, that a row is not empty (True), or
-        that it is (False)."""
+        """Return whether a truth value says, from the total or a maximum, that a row is not empty
+        (True), or that it is (False)."""
         op = self.makes(p)
         if op is None or not op.operands:
             return None
@@ -150,13 +164,18 @@ class _Softmax:
             return None
         x, y = op.operands
         if op.function in (BinaryFn.EQ, BinaryFn.NE):
-            total = (x in self.totals and self._is_zero(y)) or (
-                y in self.totals and self._is_zero(x)
-            )
-            return op.function is BinaryFn.NE if total else None
-        if op.function is BinaryFn.LT and self._is_zero(x) and y in self.totals:
+            least = self._is_least(x, y) or self._is_least(y, x)
+            return op.function is BinaryFn.NE if least else None
+        if op.function is BinaryFn.LT and self._is_least(y, x):
             return True
         return None
+
+    def _is_least(self, of_row: Value, x: Value) -> bool:
+        """Return whether ``x`` is what the total, or a maximum, is in empty rows."""
+        if of_row in self.totals:
+            return self._is_zero(x)
+        number = self.rows.certain.constants.get(x)
+        return of_row in self.maxima and number is not None and nearest(number) == -math.inf
 
     def divided(self, op: Op) -> _Rule | None:
         """Write a value that is divided by the total, or by one where it is zero."""

@@ -207,6 +207,7 @@ CORNERS_WRONG: list[Pair] = [
     # NaN
     Pair("no numbers left out of a sum", ONE, lambda x: x.sum(-1), lambda x: x.nansum(-1)),
     Pair("no numbers as zero", ONE, lambda x: x * 1.0, lambda x: x.nan_to_num() * 1.0),
+    Pair("another number for no number", ONE, torch.nan_to_num, lambda x: x.nan_to_num(nan=0.2)),
     Pair("the other one of a maximum", TWO, torch.maximum, torch.fmax),
     Pair(
         "a limit by choices",

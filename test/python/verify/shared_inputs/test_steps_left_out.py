@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from example_programs.position_masks import Mask, causal, later, moved, prefix, value
 from example_programs.stepped_loops import STEPPED, TILE, loop_of, looped, with_steps
+from faults.equal_variants import equal_variants
+from faults.program_mutants import mutants
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
@@ -47,6 +51,23 @@ def test_steps_left_out_are_shown_to_contribute_nothing(name: str) -> None:
     assert verdict.kind is Kind.PROVED, verdict
     assert verdict.evidence[-1].name == "steps left out"
     assert "on 0 random inputs" not in verdict.evidence[-1].text
+
+
+class Doubled(random.Random):
+    """Chooses the variant that is doubled and halved."""
+
+    def choice(self, seq: Any) -> Any:
+        name = "doubled and halved"
+        return name if name in seq else super().choice(seq)
+
+
+@pytest.mark.parametrize("site", some_of([1, 4, 8], 1))
+def test_steps_left_out_are_shown_with_a_value_that_is_doubled_and_halved(site: int) -> None:
+    whole = looped(*STEPPED["blocks of two tiles"])
+    graph = skip_steps(whole)
+    variants = [f for f in equal_variants(graph, Doubled(0)) if f.kind == "there and back"]
+    (mutant,) = mutants(graph, Doubled(0), 1, lambda *_: iter([variants[site]]))
+    assert verify(whole, mutant.graph, OPTIONS).kind is Kind.PROVED
 
 
 def shifted(x: StepNumber, by: int) -> StepNumber:

@@ -81,7 +81,25 @@ def test_bytes_without_a_sign() -> None:
 
 
 def test_bytes_without_a_sign_as_results() -> None:
-    """Results that kernels carry as signed ones are not compared."""
-    program = mi.from_torch(lambda x: (x > 0).to(torch.uint8), torch.randn(2, 4)).program
+    """Results that kernels carry as signed ones are compared with others of their type."""
+    x = torch.randn(2, 4)
+    first, same, other, signed = (
+        mi.from_torch(program, x).program
+        for program in (
+            lambda x: (x > 0).to(torch.uint8),
+            lambda x: 1 - (x <= 0).to(torch.uint8),
+            lambda x: (x > 1).to(torch.uint8),
+            lambda x: (x > 0).to(torch.int8),
+        )
+    )
+    options = VerifyOptions(seed=1, numerics=False)
+    assert verify_programs(first, same, options).accepted
+    assert verify_programs(first, other, options).kind is Kind.REFUTED
     with pytest.raises(SignatureMismatch, match="uint8"):
+        verify_programs(first, signed)
+
+
+def test_results_of_other_types() -> None:
+    program = mi.from_torch(lambda x: torch.complex(x, x), torch.randn(2, 4)).program
+    with pytest.raises(SignatureMismatch, match="complex64"):
         verify_programs(program, program)

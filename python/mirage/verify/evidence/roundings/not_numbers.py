@@ -35,6 +35,7 @@ from mirage.semantics.region import demand, region_shape
 from mirage.semantics.scalar import Array, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value
 from mirage.verify.evidence.roundings.input_roles import least
+from mirage.verify.evidence.roundings.row_errors import NEGLIGIBLE
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
 from mirage.verify.evidence.samples.sampled_outputs import Sample
 
@@ -43,6 +44,10 @@ _LEAST = -1.7e308
 this number."""
 _FAR = 0.125
 """The difference, relative to the largest number of an output, that is not a rounding error."""
+_TIMES = 8.0
+"""The multiple of the reference's error, and of a negligible one, that the error of an element may
+be that is a number by choice: it is one of few, so their errors are not compared as those of other
+rows are."""
 _EQUALITIES = (BinaryFn.EQ, BinaryFn.NE)
 
 
@@ -120,6 +125,15 @@ class Reached(Float64):
         found = map_planes(lambda p: p[np.where(inside, at, 0).astype(np.int64)], table)
         kept = inside.reshape(inside.shape + (1,) * (table[0].ndim - 1))
         return (np.where(kept, found[0], np.nan),)
+
+
+class Replaced(Reached):
+    """The same, except that a NaN is not infinite: ``nan_to_num`` also asks for that."""
+
+    def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
+        if fn in _EQUALITIES and any(x.size == 1 and np.isinf(x).all() for x in (a[0], b[0])):
+            return Float64.binary(self, fn, a, b, dtype)
+        return super().binary(fn, a, b, dtype)
 
 
 def _same(a: Array, b: Array) -> bool:
@@ -215,10 +229,14 @@ class NotNumbers:
         known = np.isfinite(reference)
         if (known & ~numbers & self._chosen[number]).any():
             return "not a number where the reference leaves a NaN out"
-        far = _FAR * np.abs(reference[known]).max(initial=0.0)
+        size = np.abs(reference[known]).max(initial=0.0)
         with np.errstate(invalid="ignore"):  # infinite numbers are not compared
-            others = known & numbers & (np.abs(exact - candidate) > far)
-            others &= np.abs(reference - candidate) > far
+            off = np.minimum(np.abs(exact - candidate), np.abs(reference - candidate))
+            own = np.abs(exact - reference)[known & np.isfinite(exact)].max(initial=0.0)
+            near = _TIMES * (own + NEGLIGIBLE[dtype] * size)
+            if (known & numbers & self._replaced[number] & (off > near)).any():
+                return "another number where the reference leaves a NaN out"
+            others = known & numbers & (off > _FAR * size)
         if not others.any():
             return ""
         ranked = np.isnan(self._reached[number])
@@ -246,6 +264,16 @@ class NotNumbers:
         each = zip(self.graph.inputs, self.sample.inputs, self.inputs, strict=True)
         if not any((np.isnan(x.planes[0]) & ~never_read(v, h, read)).any() for v, h, x in each):
             return [np.ones(y.shape, dtype=bool) for y in self._reached]
+        return self._by_choice(Reached())
+
+    @cached_property
+    def _replaced(self) -> list[Array]:
+        """Where the reference gives a number in place of a NaN because of a choice."""
+        return self._by_choice(Replaced())
+
+    def _by_choice(self, domain: Reached) -> list[Array]:
         graph = without_choices(self.graph, self.known)
-        others = outputs_of(graph, 0, Reached(), self.inputs, self.sample)
-        return [np.isnan(y) & ~np.isnan(x) for x, y in zip(self._reached, others, strict=True)]
+        found, others = (
+            outputs_of(g, 0, domain, self.inputs, self.sample) for g in (self.graph, graph)
+        )
+        return [np.isnan(y) & ~np.isnan(x) for x, y in zip(found, others, strict=True)]

@@ -25,6 +25,8 @@ from mirage.semantics.ugraph import Elementwise, KernelGraph, View
 _LINEAR = frozenset({BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL})
 _TRUE = 0.7
 _AT_THE_ENDS = 0.3
+_OF_ALL = 0.5
+"""Share of the draws of bytes, such as quantised weights, that are any of all bytes."""
 RUNS = (1.0, 0.5, 0.25, 1.0 / 16.0)
 """The lengths of segments, as shares of a row."""
 _SMALL = 8
@@ -133,6 +135,8 @@ def draw_integers(
         ends = rng.choice([0, rows - 1], shape)
         inside = rng.integers(0, rows, shape)
         return np.where(rng.random(shape) < _AT_THE_ENDS, ends, inside).astype(np.float64)
+    if value.dtype is DType.I8 and rng.random() < _OF_ALL:
+        return rng.integers(-128, 128, shape).astype(np.float64)
     most = max(_SMALL, least, value.shape[long[-1]] if long else 1)
     if value.dtype is DType.I8:
         most = min(most, 128)
