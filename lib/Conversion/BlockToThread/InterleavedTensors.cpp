@@ -88,9 +88,11 @@ mirage::findInterleaved(kernel::LaunchOp launch,
     int64_t bytes = std::max<int64_t>(types[base].getElementTypeBitWidth() / 8, 1);
     for (int64_t number : ArrayRef(order).drop_front(at + 1)) {
       int64_t elements = places[number].start - places[base].start;
-      if (isFound[number] || places[number].tensor != places[base].tensor || elements == 0 ||
-          elements * bytes >= kWidest || types[number].getElementType() != types[base].getElementType() ||
-          !leavesRoom(types[number], elements) || !leavesRoom(types[base], elements))
+      bool isBeside = places[number].tensor == places[base].tensor && elements > 0 &&
+                      elements * bytes < kWidest &&
+                      types[number].getElementType() == types[base].getElementType();
+      if (isFound[number] || !isBeside || !leavesRoom(types[number], elements) ||
+          !leavesRoom(types[base], elements))
         continue;
       if (!isFound[base])
         found.push_back({base, base, 0});
