@@ -2,6 +2,7 @@
 
 #include "Copies.h"
 #include "DynamicTensors.h"
+#include "InterleavedTensors.h"
 #include "TileEmitter.h"
 
 #include "mirage/Conversion/Passes.h"
@@ -206,12 +207,13 @@ private:
       if (auto launch = dyn_cast<kernel::LaunchOp>(op)) {
         if (failed(checkInput(launch)))
           return failure();
+        auto interleaved = findInterleaved(launch, isAddress);
         Kernel *known = llvm::find_if(kernels, [&](Kernel &kernel) {
-          return areSameKernel(kernel.launch, launch) &&
+          return areSameKernel(kernel.launch, launch) && kernel.interleaved == interleaved &&
                  dynamic.getNumbers(kernel.launch) == dynamic.getNumbers(launch);
         });
         if (known == kernels.end()) {
-          kernels.push_back(convert(launch, module, name));
+          kernels.push_back(convert(launch, module, name, interleaved));
           known = &kernels.back();
         }
         kernel::InvokeOp invoke = replaceWithInvoke(
@@ -249,6 +251,7 @@ private:
     kernel::LaunchOp launch;
     gpu::GPUFuncOp function;
     SmallVector<Attribute> tensorMaps;
+    SmallVector<InterleavedTensor> interleaved;
   };
 
   /// Whether two launches do the same with tensors of the same types.
@@ -280,7 +283,8 @@ private:
     return invoke;
   }
 
-  Kernel convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name) {
+  Kernel convert(kernel::LaunchOp launch, gpu::GPUModuleOp module, StringRef name,
+                 ArrayRef<InterleavedTensor> interleaved) {
     OpBuilder builder(&getContext());
     SmallVector<Type> parameters;
     for (Type type : launch->getOperandTypes())
@@ -306,6 +310,9 @@ private:
       if (auto tensor = cast<RankedTensorType>(type); tensor.getEncoding())
         function.setArgAttr(number, thread::kAlignAttr,
                             builder.getI64IntegerAttr(kernel::getStartAlign(tensor)));
+    for (const InterleavedTensor &tensor : interleaved)
+      function.setArgAttr(tensor.number, thread::kInterleavedAttr,
+                          builder.getDenseI64ArrayAttr({tensor.base, tensor.elements}));
     ValueRange arguments = function.getArguments();
     if (!dynamicTensors.empty()) {
       function.setArgAttr(arguments.size() - 1, thread::kSizeAttr, builder.getUnitAttr());
@@ -320,7 +327,7 @@ private:
                 !dynamicTensors.empty())
         .run();
     gpu::ReturnOp::create(builder, launch.getLoc());
-    return {launch, function, tensorMaps};
+    return {launch, function, tensorMaps, llvm::to_vector(interleaved)};
   }
 
   LogicalResult convertCopy(Operation *op, gpu::GPUModuleOp module, StringRef name) {

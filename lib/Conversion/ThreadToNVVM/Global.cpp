@@ -65,7 +65,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
       // Outside, the tensor's first elements are read and dropped: no branch.
       if (inside)
         pointer = e.select(inside, pointer, access.origin);
-      Value loaded = LLVM::LoadOp::create(e, accessType, pointer, bytes);
+      int64_t align = inside ? bytes : tile.getAlignment(layout, at, bytes);
+      Value loaded = LLVM::LoadOp::create(e, accessType, pointer, align);
       if (inside) {
         if (!zero)
           zero = arith::ConstantOp::create(e, cast<TypedAttr>(e.getZeroAttr(accessType)));
@@ -137,7 +138,8 @@ void lowerStore(OpT op, Emitter &e, Value base, ArrayRef<Value> offsets, ArrayRe
         if (width.elements > 1)
           value = e.createOrFold<vector::FromElementsOp>(VectorType::get({width.elements}, element),
                                                          values);
-        emit(value, tile.pointer(e, access, at), width.elements * tile.getElementBytes());
+        emit(value, tile.pointer(e, access, at),
+             tile.getAlignment(layout, at, width.elements * tile.getElementBytes()));
       });
     }
   });
@@ -161,8 +163,8 @@ struct StoreGlobalLowering : ThreadPattern<StoreGlobalOp> {
     }
     lowerStore(op, e, single(operands.getDest()), indices(operands.getOffsets()),
                unpack(e, op.getValue().getType(), operands.getValue()), when, op.getExtents(),
-               /*vectors=*/true, [&](Value value, Value pointer, int64_t bytes) {
-                 LLVM::StoreOp::create(e, value, pointer, bytes);
+               /*vectors=*/true, [&](Value value, Value pointer, int64_t align) {
+                 LLVM::StoreOp::create(e, value, pointer, align);
                });
     return success();
   }

@@ -64,14 +64,17 @@ static int64_t getAlign(Value tensor) {
   return align ? align.getInt() : kDefaultAlign;
 }
 
-/// The kernel's parameter that is a dynamic tensor has this attribute, any other value none.
-static IntegerAttr getUnit(Value tensor) {
+/// An attribute of the kernel's parameter that is this tensor; none of any other value.
+static Attribute getParameterAttr(Value tensor, StringRef name) {
   auto argument = dyn_cast<BlockArgument>(tensor);
   if (!argument)
     return {};
   auto kernel = dyn_cast<gpu::GPUFuncOp>(argument.getOwner()->getParentOp());
-  return kernel ? kernel.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), kUnitAttr)
-                : IntegerAttr();
+  return kernel ? kernel.getArgAttr(argument.getArgNumber(), name) : Attribute();
+}
+
+static IntegerAttr getUnit(Value tensor) {
+  return dyn_cast_if_present<IntegerAttr>(getParameterAttr(tensor, kUnitAttr));
 }
 
 LogicalResult mirage::thread::annotateAccesses(Operation *root) {
@@ -82,6 +85,8 @@ LogicalResult mirage::thread::annotateAccesses(Operation *root) {
                 builder.getDenseI64ArrayAttr(llvm::map_to_vector(offsets, getDivisor)));
     if (IntegerAttr unit = getUnit(tensor))
       op->setAttr(kUnitAttr, unit);
+    if (getParameterAttr(tensor, kInterleavedAttr))
+      op->setAttr(kBesideOthersAttr, builder.getUnitAttr());
   };
   WalkResult result = root->walk([&](Operation *op) {
     llvm::TypeSwitch<Operation *>(op)
@@ -115,6 +120,7 @@ GlobalTile::GlobalTile(Operation *op, MemRefType type, ArrayRef<int64_t> dims,
   align = known ? known.getInt() : elementBytes;
   auto perSize = op->getAttrOfType<IntegerAttr>(kUnitAttr);
   unit = perSize ? perSize.getInt() : 0;
+  isBesideOthers = op->hasAttr(kBesideOthersAttr);
 }
 
 bool GlobalTile::isAligned(int64_t axis, int64_t width) const {
@@ -141,6 +147,22 @@ bool GlobalTile::startsAt(int64_t bytes) const {
     auto [divisor, stride] = pair;
     return divisor * stride * elementBytes % bytes == 0;
   });
+}
+
+int64_t GlobalTile::getAlignment(const LinearLayout &layout, Coord constant, int64_t bytes) const {
+  constexpr int64_t widest = 16;
+  if (!isBesideOthers)
+    return bytes;
+  int64_t found = std::gcd(widest, std::gcd(align, offset * elementBytes));
+  for (auto [divisor, stride] : llvm::zip(divisors, strides))
+    found = std::gcd(found, divisor * stride * elementBytes);
+  for (int64_t axis : {0, 1}) {
+    found = std::gcd(found, constant[axis] * getStride(axis) * elementBytes);
+    for (ArrayRef<Coord> basis : {layout.getLane(), layout.getWarp()})
+      for (Coord vector : basis)
+        found = std::gcd(found, vector[axis] * getStride(axis) * elementBytes);
+  }
+  return std::max(found, bytes);
 }
 
 int64_t GlobalTile::getVectorWidth(int64_t axis, int64_t limit) const {

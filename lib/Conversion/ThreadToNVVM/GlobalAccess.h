@@ -5,6 +5,8 @@
 
 #include "Emitter.h"
 
+#include "mirage/Dialect/Thread/IR/LinearLayout.h"
+
 #include "mlir/IR/BuiltinTypes.h"
 
 namespace mirage::thread {
@@ -12,6 +14,10 @@ namespace mirage::thread {
 /// Discardable attribute that `annotateAccesses` sets on ops which access device tensors, in
 /// addition to `kAlignAttr`: a divisor of each offset.
 constexpr llvm::StringLiteral kDivisorsAttr = "thread.divisors";
+
+/// Discardable attribute that `annotateAccesses` sets on ops which access an interleaved parameter:
+/// threads that hold neighbours in several of these access them together.
+constexpr llvm::StringLiteral kBesideOthersAttr = "thread.beside_others";
 
 /// Records the facts about alignment and dynamic tensors that follow from the original values,
 /// before the conversion replaces them. Fails if an access to a dynamic tensor cannot be limited to
@@ -51,6 +57,11 @@ public:
   /// Whether the tile's first element certainly starts at a multiple of this number of bytes.
   bool startsAt(int64_t bytes) const;
 
+  /// The alignment, in bytes, that an access of `bytes` to an element (of lane 0 of warp 0)
+  /// certainly has in all threads. For interleaved tensors it may be greater than `bytes`, and LLVM
+  /// joins accesses to neighbours.
+  int64_t getAlignment(const LinearLayout &layout, Coord constant, int64_t bytes) const;
+
   /// The most elements, a power of two up to `limit`, that one access along
   /// `axis` may cover: contiguous, aligned, and inside or outside all together.
   int64_t getVectorWidth(int64_t axis, int64_t limit) const;
@@ -79,6 +90,7 @@ private:
   int64_t offset, elementBytes, align;
   /// For a dynamic tensor, elements for each unit of the size; otherwise 0.
   int64_t unit = 0;
+  bool isBesideOthers;
   mlir::Operation *op;
 };
 

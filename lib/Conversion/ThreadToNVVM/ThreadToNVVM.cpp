@@ -204,6 +204,50 @@ LogicalResult checkSizes(gpu::GPUModuleOp module) {
   return success();
 }
 
+/// Parameters are interleaved with others of the same elements.
+LogicalResult checkInterleaved(gpu::GPUModuleOp module) {
+  for (auto kernel : module.getOps<gpu::GPUFuncOp>()) {
+    ArrayRef<Type> types = kernel.getArgumentTypes();
+    for (auto [i, type] : llvm::enumerate(types)) {
+      auto known = kernel.getArgAttrOfType<DenseI64ArrayAttr>(i, kInterleavedAttr);
+      if (!known)
+        continue;
+      ArrayRef<int64_t> numbers = known.asArrayRef();
+      bool isKnown = numbers.size() == 2 && numbers[0] >= 0 && numbers[0] < int64_t(types.size());
+      auto own = dyn_cast<MemRefType>(type);
+      auto base = isKnown ? dyn_cast<MemRefType>(types[numbers[0]]) : MemRefType();
+      if (!own || !base || own.getElementType() != base.getElementType())
+        return kernel.emitOpError("expected 'thread.interleaved' to name a parameter with the same "
+                                  "elements and a distance, got ")
+               << known << " of " << type;
+    }
+  }
+  return success();
+}
+
+/// Interleaved parameters are addressed from one of them, so that LLVM sees which elements are
+/// neighbours.
+void addressFromBase(gpu::GPUFuncOp kernel, ArrayRef<int64_t> elementBytes) {
+  OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  for (unsigned i = 0, end = kernel.getNumArguments(); i < end; ++i) {
+    auto known = kernel.getArgAttrOfType<DenseI64ArrayAttr>(i, kInterleavedAttr);
+    if (known && known[0] != i) {
+      Value own = kernel.getArgument(i), base = kernel.getArgument(known[0]);
+      Emitter e(builder, kernel.getLoc(), Role());
+      own.replaceAllUsesWith(e.offset(base, known[1] * elementBytes[i]));
+    }
+    kernel.removeArgAttr(i, kInterleavedAttr);
+  }
+}
+
+/// Bytes of an element of each parameter that is a tensor, otherwise 0.
+SmallVector<int64_t> getElementBytes(gpu::GPUFuncOp kernel) {
+  return llvm::map_to_vector(kernel.getArgumentTypes(), [](Type type) -> int64_t {
+    auto tensor = dyn_cast<MemRefType>(type);
+    return tensor ? tensor.getElementTypeBitWidth() / 8 : 0;
+  });
+}
+
 /// Roles become branches once nothing queries them any more.
 void lowerRoles(gpu::GPUModuleOp module) {
   SmallVector<WarpsOp> roles;
@@ -227,7 +271,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
     gpu::GPUModuleOp module = getOperation();
     if (failed(checkWarps(module)))
       return signalPassFailure();
-    if (failed(checkSizes(module)) || failed(annotateAccesses(module)))
+    if (failed(checkSizes(module)) || failed(checkInterleaved(module)) ||
+        failed(annotateAccesses(module)))
       return signalPassFailure();
     OpBuilder builder(&getContext());
     for (auto kernel : module.getOps<gpu::GPUFuncOp>()) {
@@ -239,8 +284,12 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
       fixRegisterCount(kernel);
       createWarpNumber(kernel);
     }
+    SmallVector<SmallVector<int64_t>> elementBytes =
+        llvm::map_to_vector(module.getOps<gpu::GPUFuncOp>(), getElementBytes);
     if (failed(convert(module)))
       return signalPassFailure();
+    for (auto [kernel, bytes] : llvm::zip_equal(module.getOps<gpu::GPUFuncOp>(), elementBytes))
+      addressFromBase(kernel, bytes);
     for (auto kernel : module.getOps<gpu::GPUFuncOp>())
       for (unsigned i = 0, end = kernel.getNumArguments(); i < end; ++i)
         for (StringRef name : {kUnitAttr, kSizeAttr})

@@ -97,3 +97,12 @@ gpu.module @indices_ahead {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @interleaved {
+  // expected-error @+1 {{expected 'thread.interleaved' to name a parameter with the same elements and a distance, got array<i64: 1, 1> of 'memref<8x64xf16>'}}
+  gpu.func @k(%a: memref<8x64xf16> {thread.interleaved = array<i64: 1, 1>}, %b: memref<8x64xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    gpu.return
+  }
+}

@@ -95,6 +95,16 @@ double mirage::block::getGlobalAccessCost(const LinearLayout &layout, int64_t el
   return accesses * (4 + 2.0 * sectors.size());
 }
 
+double mirage::block::getStridedAccessCost(const LinearLayout &layout, int64_t elementBytes,
+                                           std::array<int64_t, 2> steps) {
+  std::set<int64_t> sectors;
+  for (int64_t lane = 0; lane < 32; ++lane) {
+    Coord at = layout.getLaneOffset(lane);
+    sectors.insert((at[0] * steps[0] + at[1] * steps[1]) * elementBytes / 32);
+  }
+  return double(layout.getNumRegisters()) * (4 + 2.0 * sectors.size());
+}
+
 double mirage::block::getNarrowLoadCost(const LinearLayout &layout, int64_t elementBytes,
                                         int64_t contiguousDim, int64_t aligned) {
   int64_t width = std::min(getVectorWidth(layout, elementBytes, contiguousDim), aligned);

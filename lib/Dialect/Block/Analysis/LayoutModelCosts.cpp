@@ -27,6 +27,23 @@ static int64_t getContiguousDim(TileType memoryTile, TileType matrix) {
   return rows ? 0 : 1;
 }
 
+/// Elements in memory from one row of a tile's matrix to the next, and from one column to the next,
+/// if the tile has several of both but one element along the tensor's last dimension.
+static std::optional<std::array<int64_t, 2>> getSteps(Type type, TileType memoryTile,
+                                                      TileType matrix) {
+  auto tensor = cast<RankedTensorType>(type);
+  int64_t rank = memoryTile.getRank();
+  if (rank != tensor.getRank() || rank == 0 || memoryTile.getShape().back() > 1)
+    return std::nullopt;
+  SmallVector<int64_t> strides = kernel::getStrides(tensor), steps;
+  for (auto [size, stride] : llvm::zip_equal(memoryTile.getShape(), strides))
+    if (size > 1)
+      steps.push_back(stride);
+  if (steps.size() != 2 || matrix.getShape()[0] == 1 || matrix.getShape()[1] == 1)
+    return std::nullopt;
+  return std::array<int64_t, 2>{steps[0], steps[1]};
+}
+
 /// Elements at multiples of which all rows of a tensor start: the largest vectors.
 static int64_t getAlignedElements(Type type) {
   auto tensor = cast<RankedTensorType>(type);
@@ -34,6 +51,22 @@ static int64_t getAlignedElements(Type type) {
     return kernel::getRowAlign(tensor) * 8 / std::max(8u, tensor.getElementTypeBitWidth());
   int64_t row = tensor.getRank() > 0 ? tensor.getShape().back() : 1;
   return row & -row;
+}
+
+/// The cost of accessing the tile of a tensor from which `matrix` is made, or that is made from it.
+static double getAccessCost(Type tensor, TileType memoryTile, TileType matrix, int64_t bytes,
+                            const LinearLayout &layout) {
+  std::optional<std::array<int64_t, 2>> steps = getSteps(tensor, memoryTile, matrix);
+  if (!steps)
+    return getGlobalAccessCost(layout, bytes, getContiguousDim(memoryTile, matrix),
+                               getAlignedElements(tensor));
+  for (int64_t dim : {1, 0}) {
+    int64_t other = (*steps)[1 - dim];
+    int64_t start = kernel::getStartAlign(cast<RankedTensorType>(tensor)) / bytes;
+    if ((*steps)[dim] == 1)
+      return getGlobalAccessCost(layout, bytes, dim, std::min(other & -other, start));
+  }
+  return getStridedAccessCost(layout, bytes, *steps);
 }
 
 /// The cost of loading the operands of exact arithmetic whose last dimension corresponds to that of
@@ -66,7 +99,7 @@ static double getLoadCost(Value value, const LinearLayout &layout) {
   else
     return 0;
   int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType());
-  return getGlobalAccessCost(layout, bytes, along, aligned) +
+  return getAccessCost(tensor.getType(), getTile(source), getTile(value), bytes, layout) +
          getNarrowLoadCost(layout, bytes, along, aligned);
 }
 
@@ -109,9 +142,8 @@ void LayoutModel::addUnaryCosts() {
             cost += times * getSharedAccessCost(layout, getElementBytes(value));
           if (isa<StoreOp>(user)) {
             Type tensor = launch.getResult(number).getType();
-            cost += getGlobalAccessCost(layout, getStoredBytes(tensor),
-                                        getContiguousDim(getTile(stored), getTile(value)),
-                                        getAlignedElements(tensor));
+            cost += getAccessCost(tensor, getTile(stored), getTile(value), getStoredBytes(tensor),
+                                  layout);
           }
         }
         // Tiles in shared memory that this op reads.

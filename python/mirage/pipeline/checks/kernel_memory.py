@@ -83,7 +83,7 @@ def memory_for(
     whole = any(v.dtype.is_integer and v.dtype is not DType.I1 for v in op.results)
     draw = _Draw(rng, positive=positive, whole=whole)
     held = _operands(op.operands, given[:count], draw)
-    fresh = list(map(_unwritten, op.results, given[count + len(stores) :]))
+    fresh = _unwritten(op.results, given[count + len(stores) :])
     handed = list(fresh)
     named: list[Array] = []
     for store in stores:
@@ -120,19 +120,44 @@ def _place(argument: Argument) -> tuple[str, int, int]:
     return argument.kind, argument.index, argument.offset
 
 
+@dataclass
+class _Run:
+    """Tensors whose elements lie between each other's, or that start at the same place: their
+    numbers, and the ``start`` and ``end`` of their memory in bytes."""
+
+    numbers: list[int]
+    start: int
+    end: int
+
+
+def _runs(values: Sequence[Value], given: Sequence[Argument]) -> list[_Run]:
+    """Return the tensors in groups that share memory."""
+    found: dict[tuple[str, int], list[_Run]] = {}
+    order = sorted(range(len(values)), key=lambda i: given[i].offset)
+    for i in order:
+        v, a = values[i], given[i]
+        end = a.offset + span(v.shape, a.strides) * np.dtype(DTYPES[v.dtype.value]).itemsize
+        runs = found.setdefault((a.kind, a.index), [])
+        last = runs[-1] if runs else None
+        if last is not None and (a.offset < last.end or a.offset == last.start):
+            last.numbers.append(i)
+            last.end = max(last.end, end)
+        else:
+            runs.append(_Run([i], a.offset, end))
+    return [run for runs in found.values() for run in runs]
+
+
 def _operands(values: Sequence[Value], given: Sequence[Argument], draw: _Draw) -> tuple[Array, ...]:
-    """Make an array for each operand; operands that start at the same place share memory."""
-    sizes: dict[tuple[str, int, int], int] = {}
-    for v, a in zip(values, given, strict=True):
-        sizes[_place(a)] = max(sizes.get(_place(a), 0), span(v.shape, a.strides))
-    known: dict[tuple[str, int, int], Array] = {}
-    arrays: list[Array] = []
-    for v, a in zip(values, given, strict=True):
-        place = _place(a)
-        if place not in known:
-            known[place] = _numbers(sizes[place], v.dtype, a.offset, draw)
-        arrays.append(_shaped(known[place], v, a))
-    return tuple(arrays)
+    """Make an array for each operand."""
+    arrays: dict[int, Array] = {}
+    for run in _runs(values, given):
+        dtype = values[run.numbers[0]].dtype
+        each = np.dtype(DTYPES[dtype.value]).itemsize
+        flat = _numbers((run.end - run.start) // each, dtype, run.start, draw)
+        for i in run.numbers:
+            start = (given[i].offset - run.start) // each
+            arrays[i] = _shaped(flat[start:], values[i], given[i])
+    return tuple(arrays[i] for i in range(len(values)))
 
 
 def _shaped(flat: Array, value: Value, argument: Argument) -> Array:
@@ -196,10 +221,18 @@ def _filled(size: int, dtype: DType, offset: int, run: Array) -> Array:
     return flat
 
 
-def _unwritten(value: Value, argument: Argument) -> Uninitialised:
-    flat = _flat(span(value.shape, argument.strides), value.dtype, argument.offset)
-    root = flat if flat.base is None else flat.base
-    return Uninitialised(_shaped(flat, value, argument), np.zeros(root.nbytes, bool))
+def _unwritten(values: Sequence[Value], given: Sequence[Argument]) -> list[Uninitialised]:
+    """Make memory for each result."""
+    arrays: dict[int, Uninitialised] = {}
+    for run in _runs(values, given):
+        dtype = values[run.numbers[0]].dtype
+        each = np.dtype(DTYPES[dtype.value]).itemsize
+        flat = _flat((run.end - run.start) // each, dtype, run.start)
+        written = np.zeros((flat if flat.base is None else flat.base).nbytes, bool)
+        for i in run.numbers:
+            start = (given[i].offset - run.start) // each
+            arrays[i] = Uninitialised(_shaped(flat[start:], values[i], given[i]), written)
+    return [arrays[i] for i in range(len(values))]
 
 
 def _flat(size: int, dtype: DType, offset: int) -> Array:
@@ -215,9 +248,10 @@ def written_elements(result: Uninitialised) -> Array:
     return np.flatnonzero(result.written_bytes().any(axis=-1))
 
 
-def stray_bytes(result: Uninitialised) -> int:
-    """Return the number of bytes that were written around the result, in memory that the result is
-    a part of."""
-    if result.written is None:
-        return 0
-    return int(np.count_nonzero(result.written) - np.count_nonzero(result.written_bytes()))
+def stray_bytes(results: Sequence[Uninitialised]) -> int:
+    """Return the number of bytes that were written around the results, in memory that they are
+    parts of."""
+    shared = {id(r.written): r.written for r in results if r.written is not None}
+    every = sum(np.count_nonzero(written) for written in shared.values())
+    own = sum(np.count_nonzero(r.written_bytes()) for r in results if r.written is not None)
+    return int(every - own)

@@ -32,9 +32,9 @@ def compare(op: Op, memory: KernelMemory, positions: int) -> int:
     elements that were compared: those that are defined and not decided by rounding; 0 if these are
     fewer than half. Raises :class:`WrongValueError`."""
     written = [written_elements(r) for r in memory.results]
-    for result, value in zip(memory.results, op.results, strict=True):
-        if (stray := stray_bytes(result)) > 0:
-            raise WrongValueError(f"{stray} bytes beside a result {value.type} are written")
+    if (stray := stray_bytes(memory.results)) > 0:
+        types = ", ".join(str(v.type) for v in op.results)
+        raise WrongValueError(f"{stray} bytes beside the results {types} are written")
     launch = next(launches((op,)), None)
     if launch is not None:
         tiles = _tiles(launch, written[0])

@@ -34,6 +34,11 @@ double getSortingCost(const thread::LinearLayout &layout, int64_t dim);
 double getGlobalAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
                            int64_t contiguousDim, int64_t aligned);
 
+/// Loads or stores of single elements of a tile whose rows, and columns, are so many elements apart
+/// in global memory.
+double getStridedAccessCost(const thread::LinearLayout &layout, int64_t elementBytes,
+                            std::array<int64_t, 2> steps);
+
 /// The additional cost of loads if each brings less than 32 bits although vectors are possible.
 double getNarrowLoadCost(const thread::LinearLayout &layout, int64_t elementBytes,
                          int64_t contiguousDim, int64_t aligned);

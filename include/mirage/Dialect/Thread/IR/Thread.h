@@ -38,6 +38,10 @@ constexpr llvm::StringLiteral kAlignAttr = "thread.align";
 constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
 /// Attribute of a kernel's i32 parameter: it is the size.
 constexpr llvm::StringLiteral kSizeAttr = "thread.size";
+/// Attribute of a kernel's parameter whose elements lie between those of another one, or that has
+/// such a parameter: the number of the other one (or its own), and the elements from the first
+/// element there to the first one here, in the same memory.
+constexpr llvm::StringLiteral kInterleavedAttr = "thread.interleaved";
 
 /// Bytes of the widest access of a thread to device memory.
 inline constexpr int64_t kVectorBytes = 16;

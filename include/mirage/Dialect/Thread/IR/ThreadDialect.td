@@ -30,7 +30,9 @@ def Thread_Dialect : Dialect {
 
     Global pointers are aligned to 16 bytes unless the argument says otherwise
     (`thread.align`, in bytes), and no two parameters of a kernel overlap unless
-    both are only read.
+    both are only read. The elements of a parameter may lie between those of
+    another one (`thread.interleaved`, its number and the elements from the
+    first one there to the first one here).
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
