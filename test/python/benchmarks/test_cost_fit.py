@@ -96,8 +96,8 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "programs", "within_programs", "error", "mean", "worst"),
     [
-        ("measured_kernels_of_42_programs.json.xz", 42, 0.45, 0.095, 1.04, 1.12),
-        ("measured_kernels_of_88_programs.json.xz", 88, 0.6, 0.13, 1.02, 1.11),
+        ("measured_kernels_of_42_programs.json.xz", 42, 0.45, 0.095, 1.032, 1.11),
+        ("measured_kernels_of_88_programs.json.xz", 88, 0.6, 0.13, 1.018, 1.107),
         ("measured_kernels_of_85_programs.json.xz", 85, 0.75, 0.11, 1.02, 1.15),
         ("measured_kernels_of_35_programs.json.xz", 35, 0.55, 0.10, 1.02, 1.10),
     ],
