@@ -14,11 +14,12 @@ def sums(again: bool, warps: int) -> Launch:
     tile, wide, row = "!block.tile<16x512xf16>", "!block.tile<16x512xf32>", "!block.tile<16x1xf32>"
     second = "%e" if again else "%d"
     elements = f"%e = block.cast %t : ({tile}) -> {wide}" if again else ""
-    text = f"""kernel.graph @sums(%x: tensor<512x8192xf16>) -> (tensor<512x16xf32>, tensor<512x16xf32>) {{
+    given, added = "tensor<512x8192xf16>", "tensor<512x16xf32>"
+    text = f"""kernel.graph @sums(%x: {given}) -> ({added}, {added}) {{
       %0:2 = kernel.launch(%x) grid [m = 32, n = 16] schedule <warps = {warps}, stages = 1>
-          : (tensor<512x8192xf16>) -> (tensor<512x16xf32>, tensor<512x16xf32>) {{
-      ^bb0(%a: tensor<512x8192xf16>):
-        %t = block.load %a [[m], [n]] : tensor<512x8192xf16> -> {tile}
+          : ({given}) -> ({added}, {added}) {{
+      ^bb0(%a: {given}):
+        %t = block.load %a [[m], [n]] : {given} -> {tile}
         %c = block.cast %t : ({tile}) -> {wide}
         %m = block.reduce max %c dims [1] : ({wide}) -> {row}
         %d = block.binary sub %c, %m : ({wide}, {row}) -> {wide}
@@ -28,7 +29,7 @@ def sums(again: bool, warps: int) -> Launch:
         %z = block.reduce sum {second} dims [1] : ({wide}) -> {row}
         block.store %s [[m], [n]], %z [[m], [n]] : {row}, {row}
       }}
-      kernel.return %0#0, %0#1 : tensor<512x16xf32>, tensor<512x16xf32>
+      kernel.return %0#0, %0#1 : {added}, {added}
     }}"""
     (launch,) = launches(graph_from_text(text).graph.ops)
     return launch

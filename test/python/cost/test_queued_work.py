@@ -21,7 +21,8 @@ def test_one_of_two_hides_the_other() -> None:
 
 
 def test_the_time_is_that_of_a_block_that_finds_others_waiting_or_working() -> None:
-    own, together, wait = np.array([1.0, 0.5, 2.0]), np.array([3.0, 4.0, 2.5]), np.array([1.0, 7, 3])
+    own, together = np.array([1.0, 0.5, 2.0]), np.array([3.0, 4.0, 2.5])
+    wait = np.array([1.0, 7.0, 3.0])
     time = queued(own, together, wait)
     waiting = wait / (wait + time)
     np.testing.assert_allclose(time, waiting * own + (1.0 - waiting) * together)
