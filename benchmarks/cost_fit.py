@@ -11,6 +11,7 @@ from mirage.cost.first_bytes import after_another, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Known
 from mirage.cost.kernel_time import estimate
 from mirage.cost.target import Target, target_for
+from mirage.pipeline.options import OptimizeOptions
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -249,23 +250,27 @@ def fit_and_describe(data: dict[str, Any], chip: str, seed: int) -> str:
 
 
 def choices(data: dict[str, Any], m: Measured, target: Target) -> list[str]:
-    """Compare the kernels that the driver would choose among those that it compiles with the best
-    of all that were measured, and add this to the data."""
+    """Compare the kernels that the driver would choose, if it compiled all of the first ones
+    (``chosen``) and of those that it does compile (``taken``), with the best of them and of all
+    that were measured, and add this to the data."""
     predicted = m.predict(target)
+    estimated = Measured.of(data, assembled=False).predict(target)
     finalist = np.array([data["kernels"][x].get("finalist", False) for x in m.labels])
     found: dict[str, dict[str, float]] = {}
     for p in dict.fromkeys(m.programs):
         mine = np.flatnonzero(m.programs == p)
         own = np.flatnonzero((m.programs == p) & finalist)
         if len(own):
+            compiled = own[np.argsort(estimated[own], kind="stable")[: OptimizeOptions.finalists]]
             found[p] = {
                 "chosen": float(m.times[own[predicted[own].argmin()]]),
+                "taken": float(m.times[compiled[predicted[compiled].argmin()]]),
                 "best_of_finalists": float(m.times[own].min()),
                 "best": float(m.times[mine].min()),
             }
     data["choices"] = found
     lines: list[str] = []
-    for key in ("chosen", "best_of_finalists"):
+    for key in ("chosen", "taken", "best_of_finalists"):
         ratio = np.exp(np.mean([np.log(c[key] / c["best"]) for c in found.values()]))
         lines.append(f"{key.replace('_', ' ')} / best measured: {ratio:.3f} in the geometric mean")
     lines += [

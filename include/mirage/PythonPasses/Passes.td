@@ -140,7 +140,8 @@ def MirageRank : Mirage_PythonPass<"mirage-rank"> {
     Expects graphs in the `verified` form. Compiles the first `finalists` programs
     by predicted time (the n-th program consists of the n-th candidate of each part)
     and predicts their times again, now with known registers, spills and shared
-    memory. For each part, the candidate of the fastest program is kept, so that
+    memory. As long as the next program is predicted to be faster than all of them,
+    it is compiled, too. For each part, the candidate of the fastest program is kept, so that
     `mirage-select` takes it. The pass fails if no program compiles. A graph with a
     part that has no candidate is not changed.
   }];

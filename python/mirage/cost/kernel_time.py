@@ -30,6 +30,7 @@ from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
 from mirage.cost.occupancy import Occupancy, occupancy
+from mirage.cost.queued_work import queued
 from mirage.cost.read_again import behind_loop
 from mirage.cost.ring_time import turns_of_rings
 from mirage.cost.target import Target
@@ -136,6 +137,12 @@ def _lanes(f: KernelFeatures, target: Target) -> Num:
     return np.maximum(alu, sfu)
 
 
+def _share_of_steps(f: KernelFeatures, target: Target) -> Num:
+    """Return the share of a block's work without tensor cores that is in its steps."""
+    step = np.maximum(f.alu_step / target.alu, f.sfu_step / target.sfu) * f.steps
+    return step / np.maximum(_lanes(f, target), 1e-9)
+
+
 @dataclass(frozen=True)
 class _Work:
     """The work of one block."""
@@ -146,6 +153,8 @@ class _Work:
     """The share of an SM's schedulers that have a warp."""
     many: Num
     """Whether each of them has two."""
+    together: Num
+    """The share of the µs of several blocks that is left if they run at once."""
     steps: Num
     """The clocks of dependent instructions, in all steps and outside of them."""
     once: Num
@@ -169,7 +178,14 @@ def _chain(
     if somewhere(groups):
         many = work.many & ~(kind.meets & (o.together <= 1))
         part = where(many | ~groups, 0.5, LONE)
-    chain = chain + part * work.busy / work.few * _shared_with(f, kind, o)
+    busy, shared = work.busy / work.few, _shared_with(f, kind, o)
+    loops = ~kind.multiplies & (np.asarray(f.steps) > 1)
+    if somewhere(loops):
+        looped = where(loops, busy * _share_of_steps(f, target), 0.0)
+        busy = busy - looped
+        alone, all_of_them = part * looped, work.together * looped * shared
+        chain = chain + queued(alone, all_of_them, work.steps / target.clock)
+    chain = chain + part * busy * shared
     # all data in L2 is requested at once, and then used step by step
     hot = ~kind.multiplies & (np.asarray(f.dram_read) <= 0)
     if somewhere(hot):
@@ -235,7 +251,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     steps, once = dependent_clocks(f, kind, target, o)
     first = where(np.asarray(f.dram_read) > 0, target.latency, HOT * target.latency)
     latency = where(np.asarray(load) > 0, first, 0.0)
-    work = _Work(busy, few, many, steps, once)
+    work = _Work(busy, few, many, hide, steps, once)
     chain = _chain(f, kind, target, o, work, latency, (dram, l2))
     rest = tail(f, target, o, np.maximum(dram, l2), chain)
     chain = _of_all_waves(f, target, o, chain, latency)

@@ -166,7 +166,25 @@ class RegisterEstimator(BlockAnalysis):
         wanted = BASE + PER_MATMUL * len(self.matmuls) + PER_ACCUMULATOR * held
         per_live = PER_LIVE * (IN_PLACE if self.launch.schedule.warpgroups else 1.0)
         wanted += per_live * max(computed, default=0.0) + PER_OPERAND * max(operands, default=0.0)
-        return wanted
+        return wanted if self.matmuls else wanted + self._needed_again()
+
+    def _needed_again(self) -> float:
+        """Return the registers of loaded tiles that are needed again after the largest computed
+        tile: a thread holds both."""
+        places = {value: place for place, value in enumerate(self.definitions)}
+        last: dict[Value, int] = {}
+        for value, op in self.definitions.items():
+            loads = (self.load_of(x) for x in op.operands if not isinstance(op, Rearrangement))
+            last.update((load.result, places[value]) for load in loads if load is not None)
+        largest = max(
+            (v for v, op in self.definitions.items() if not isinstance(op, Source | Rearrangement)),
+            key=self._held,
+            default=None,
+        )
+        if largest is None:
+            return 0.0
+        place = places[largest]
+        return sum(self._held(v) for v, end in last.items() if places[v] < place < end)
 
     def chained(self) -> float:
         """Return the least registers that a thread holds between two products of a loop if a factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import prod
@@ -36,7 +37,9 @@ def finalists(
 ) -> list[Finalist]:
     """Compile the ``count`` candidates for the whole program with the least predicted times, and
     return them with the fastest first. The n-th takes the n-th candidate of each part by predicted
-    time.
+    time. If all of them are predicted to take longer, once their registers and spills are known,
+    than the next one is predicted to take without that, the next one is compiled, too; of all of
+    them, the ``count`` fastest are returned.
 
     Those that do not compile are left out, with a ``note``; ``broken`` gets their places and the
     reasons. ``goes_on`` is asked before each compilation except the first. Programs that are
@@ -44,10 +47,10 @@ def finalists(
     """
     found = list(known)
     for place in range(_places(verified)):
-        if len(found) == count or ((found or place) and not goes_on()):
+        if (found or place) and not goes_on():
             break
         selected, without = select_cheapest(verified, target, place)
-        if without:
+        if without or (len(found) >= count and not _may_be_faster(selected, target, found)):
             break
         if any(signature(f.graph) == signature(selected) for f in known):
             continue
@@ -57,7 +60,14 @@ def finalists(
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place, error)
-    return sorted(found, key=lambda f: (f.predicted, f.place))
+    return sorted(found, key=lambda f: (f.predicted, f.place))[:count]
+
+
+def _may_be_faster(graph: KernelGraph, target: Target, found: Sequence[Finalist]) -> bool:
+    """Return whether a program that is not compiled is predicted to be faster than all compiled
+    ones."""
+    cost = predict(graph, target)
+    return cost is not None and cost.time < min(f.predicted for f in found) < math.inf
 
 
 def verdicts_at(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:

@@ -90,14 +90,14 @@ def test_the_table_predicts_what_was_measured(data: dict[str, Any]) -> None:
     estimated = Measured.of(data, assembled=False)
     assert summary(estimated, estimated.predict(H200))["all"] > 0.94
     chosen = choices(data, m, H200)
-    assert len(chosen) == 2 + len(set(m.programs))
+    assert len(chosen) == 3 + len(set(m.programs))
 
 
 @pytest.mark.parametrize(
     ("name", "programs", "within_programs", "error", "mean", "worst"),
     [
-        ("measured_kernels_of_42_programs.json.xz", 42, 0.45, 0.095, 1.04, 1.12),
-        ("measured_kernels_of_88_programs.json.xz", 88, 0.6, 0.13, 1.02, 1.11),
+        ("measured_kernels_of_42_programs.json.xz", 42, 0.45, 0.095, 1.032, 1.11),
+        ("measured_kernels_of_88_programs.json.xz", 88, 0.6, 0.13, 1.018, 1.107),
         ("measured_kernels_of_85_programs.json.xz", 85, 0.75, 0.11, 1.02, 1.15),
         ("measured_kernels_of_35_programs.json.xz", 35, 0.55, 0.10, 1.02, 1.10),
     ],
@@ -119,6 +119,21 @@ def test_the_choice_is_near_the_best_of_the_first_eight(
     assert len(ratios) >= programs
     assert sum(ratios) / len(ratios) < mean
     assert max(ratios) < worst
+
+
+def test_the_default_choice_is_near_the_best_of_the_first_eight() -> None:
+    """On average and in the worst case of 72 programs, compiled and measured on an H200 on one day:
+    the choice among the four that are compiled by default."""
+    data = kernels_of("measured_kernels_of_72_programs.json.xz")
+    m = Measured.of(data, assembled=True)
+    s = summary(m, m.predict(H200))
+    assert s["kernels"] == 8 * 72
+    assert s["within_programs"] > 0.57
+    assert s["mean_log_error"] < 0.11
+    choices(data, m, H200)
+    ratios = [c["taken"] / c["best_of_finalists"] for c in data["choices"].values()]
+    assert sum(ratios) / len(ratios) < 1.02
+    assert max(ratios) < 1.10
 
 
 def test_parameters_are_found_again(data: dict[str, Any]) -> None:

@@ -27,8 +27,9 @@ GROUP_TILES = (32, 96, 192)
 keep more multiprocessors busy than 48 tiles of 128, and tiles of 32 columns more than tiles of
 64."""
 DIVIDING_TILES = (160, 224)
-"""Further tile extents that are used if they divide an axis: 28672 columns are 128 tiles of 224,
-nearly one for each of 132 multiprocessors, or 112 tiles of 256."""
+"""Further tile extents that are used if they divide an axis, rounded up to whole instructions:
+28672 columns are 128 tiles of 224, nearly one for each of 132 multiprocessors, or 112 tiles of 256;
+257 rows are two tiles of 160, like 320 rows, or three of 96."""
 GROUP_ROWS, GROUP_COLUMNS, MOST_BEYOND = 64, 8, 8
 """The rows of an instruction of warpgroups, and the number that divides its columns. If a tensor
 has fewer rows, at most one of ``MOST_BEYOND`` rows of its tile may lie beyond the end, since copies
@@ -291,7 +292,8 @@ def _for_warpgroups(
         large = {MAX_ROWS, MAX_COLUMNS} - {o[0] for o in options}
         tiles = (*GROUP_TILES, *sorted(large))
         cut = axis in use.free and axis not in use.mixed  # axes that are also summed stay whole
-        dividing = [t for t in DIVIDING_TILES if use.sizes[axis] % t == 0]
+        rounded = ceil(use.sizes[axis] / GROUP_ROWS) * GROUP_ROWS
+        dividing = [t for t in DIVIDING_TILES if rounded % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
         more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
         beyond = GROUP_ROWS if axis in use.lines else GROUP_ROWS // MOST_BEYOND
