@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from mirage.search.kernel.emission import joint_kernels
 from mirage.search.kernel.emission.joined_launches import joined
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
-from mirage.search.kernel.problems.problem import KernelProblem
+from mirage.search.kernel.problems.problem import KernelProblem, Solution
 from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Region
@@ -130,6 +132,27 @@ def test_the_best_common_sizes_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
     usual = best()
     monkeypatch.setattr(joint_kernels, "WRITTEN", 1000)
     assert usual <= 1.01 * best()
+
+
+def test_drafts_that_cost_the_same_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found does not change, and many fewer kernels are written."""
+    problem, written = region(projections()).problem(), list[object]()
+    usual = joint_kernels.JointKernels._joint
+
+    def counted(self: joint_kernels.JointKernels, drafts: Any) -> Solution | None:
+        written.append(drafts)
+        return usual(self, drafts)
+
+    def best() -> tuple[float, int]:
+        written.clear()
+        picks = KernelSolver(H200, SearchLimits(columns=800), SearchReport()).solve(problem, 1)
+        return picks[0].time, len(written)
+
+    monkeypatch.setattr(joint_kernels.JointKernels, "_joint", counted)
+    time, few = best()
+    monkeypatch.setattr(joint_kernels, "FASTER", inf)
+    assert best()[0] == time
+    assert few < 0.7 * len(written)
 
 
 def test_groups_have_tiles_in_common(program: KernelGraph) -> None:
