@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 from gpu_turns import Turns
 
 
