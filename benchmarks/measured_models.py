@@ -218,11 +218,16 @@ def joined(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
-    """Return the outcome of a call with separate caches."""
-    ids, positions, keys, values = args
-    own = [[x.clone() for x in xs] for xs in (keys, values)]
-    logits = call(ids, positions, *own)
-    return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in own))
+    """Return the outcome of a call, after which the caches are as before: there may be no room for
+    copies of them."""
+    ids, positions, *caches = args
+    before = [[x[:, :, positions] for x in xs] for xs in caches]
+    logits = call(ids, positions, *caches)
+    found = Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in caches))
+    for xs, olds in zip(caches, before, strict=True):
+        for x, old in zip(xs, olds, strict=True):
+            x[:, :, positions] = old
+    return found
 
 
 def errors(exact: Outcome, got: Outcome) -> dict[str, float]:
