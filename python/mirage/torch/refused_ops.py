@@ -87,6 +87,9 @@ def _reason(
     tried: dict[str, str],
 ) -> str:
     """Return why ops cannot be imported; empty if they can. Equal ones are ``tried`` once."""
+    met = dict.fromkeys(x for node in unit for x in (node, *node.all_input_nodes))
+    if any(_varies(values.get(node)) for node in met):
+        return "a size depends on the data"
     piece, inputs = alone(module, unit, values)
     try:
         text = graph_text(piece, inputs)
@@ -102,6 +105,15 @@ def _reason(
         reason = describe(error)
     tried[text] = reason
     return reason
+
+
+def _varies(x: Any) -> bool:
+    """Return whether a value is a number, or has a size, that is not known."""
+    if isinstance(x, tuple | list):
+        return any(map(_varies, x))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    if isinstance(x, torch.Tensor):
+        return any(map(_varies, (*x.shape, *x.stride())))
+    return isinstance(x, torch.SymInt | torch.SymFloat | torch.SymBool)
 
 
 def alone(

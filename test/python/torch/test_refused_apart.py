@@ -89,6 +89,19 @@ def test_the_rest_is_compiled(function: Callable[[Tensor], Tensor], compiled: in
     assert sum(bool(report.reason) for report in reports) == 1
 
 
+def test_sizes_of_data_are_not_tried() -> None:
+    def chosen(x: Tensor) -> Tensor:
+        y = (x * 2).exp()
+        return y[y > 1].sum() + y.tanh()
+
+    reports: list[Report] = []
+    host = partial(backend, compiler=op_by_op, devices=("cpu",), watch=reports.append)
+    captured = torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True)  # pyright: ignore
+    with captured:
+        torch.testing.assert_close(torch.compile(chosen, backend=host)(X), chosen(X))
+    assert [bool(report.compiled) for report in reports] == [True, False, True]
+
+
 def test_what_cannot_be_imported_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     imported: list[GraphModule] = []
     real = import_once.import_graph
