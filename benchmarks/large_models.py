@@ -32,6 +32,7 @@ from chip_option import add_chip  # noqa: E402
 from decoder_models import USES, costs  # noqa: E402
 from decoders import DECODERS  # noqa: E402
 from encoder_models import ENCODERS  # noqa: E402
+from gpu_turns import Turns  # noqa: E402
 
 Row = dict[str, Any]
 COMPILED = "compiled.json"
@@ -81,13 +82,14 @@ def run_all(arguments: argparse.Namespace) -> int:
     path = arguments.artifacts / COMPILED
     compiled = json.loads(path.read_text()) if path.exists() else {}
     folders = sorted(arguments.artifacts.glob("*.mirage"))
-    chosen = [f for f in folders if not arguments.only or f.name.startswith(tuple(arguments.only))]
+    given = [f for only in arguments.only or [""] for f in folders if f.name.startswith(only)]
+    chosen = list(dict.fromkeys(given))
     if not chosen:
         print(f"error: no folder <model>.<layers>.<use>.mirage in {arguments.artifacts}")
         return 2
     bench = measured_models.Bench(
         arguments.rounds, time.monotonic() + arguments.seconds, arguments.peers, arguments.profile,
-        arguments.peer_seconds,
+        arguments.peer_seconds, Turns(arguments.turns),
     )  # fmt: skip
     rows: list[Row] = []
     for folder in chosen:
@@ -140,6 +142,8 @@ def parsed() -> argparse.Namespace:
     r.add_argument("--peers", nargs="*", help="names of peers; all by default")
     r.add_argument("--peer-seconds", type=float, default=0.0,
                    help="leave out peers that are not ready by then (0: wait)")  # fmt: skip
+    r.add_argument("--turns", type=Path,
+                   help="file by which processes on one GPU measure one at a time")  # fmt: skip
     r.set_defaults(run=run_all)
     return parser.parse_args()
 

@@ -19,19 +19,20 @@ ONCE = tuple(p for p in PEERS if p.attention == "full")
 def measured(bench: Bench, folder: Path, encoder: Encoder) -> Row:
     """Return the row of an encoder: the time of loading, errors, and times. Raises the errors of
     loading and of calls."""
-    weights = random_weights(encoder, "cuda", torch.bfloat16)
-    begin = time.perf_counter()
-    model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
-    torch.cuda.synchronize()
-    row: Row = {"load": time.perf_counter() - begin}
-    x = argument(encoder, "cuda", torch.bfloat16)
-    plain = PlainEncoder(encoder, weights)
-    with torch.no_grad():
+    with torch.no_grad(), bench.turns.prepares():
+        weights = random_weights(encoder, "cuda", torch.bfloat16)
+        begin = time.perf_counter()
+        model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
+        torch.cuda.synchronize()
+        row: Row = {"load": time.perf_counter() - begin}
+        x = argument(encoder, "cuda", torch.bfloat16)
+        plain = PlainEncoder(encoder, weights)
         exact = PlainEncoder(encoder, weights, torch.float32)(x)
         found = {name: error(exact, call(x)) for name, call in ((OURS, model), ("eager", plain))}
         row["errors"] = {name: {"hidden": e} for name, e in found.items()}
         row["correct"] = found[OURS] <= ALLOWED * found["eager"]
         del exact
+    with torch.no_grad():
         peers = [p for p in bench.peers if p in ONCE]
 
         def prepare(peer: Peer) -> Callable[[int], Any]:

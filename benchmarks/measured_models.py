@@ -16,6 +16,7 @@ import kept
 import timing
 import torch
 from decoder_models import Decoder, Use, arguments, random_weights
+from gpu_turns import Turns
 from mirage.runtime import load
 from plain_decoder import Attention
 from plain_models import plain
@@ -56,8 +57,8 @@ products of one shape are tuned once for all layers."""
 class Bench:
     """The settings for all models: ``rounds`` of medians, the time (of ``time.monotonic``) after
     which no measurement begins, the names of ``peers`` (None: all), whether to ``profile`` our
-    model and the fastest of them, and the seconds within which a peer must be ``prepared`` (0: no
-    limit)."""
+    model and the fastest of them, the seconds within which a peer must be ``prepared`` (0: no
+    limit), and the ``turns`` of processes on the same GPU."""
 
     def __init__(
         self,
@@ -66,7 +67,9 @@ class Bench:
         peers: Sequence[str] | None,
         profile: bool = False,
         prepared: float = 0.0,
+        turns: Turns | None = None,
     ) -> None:
+        self.turns = turns or Turns(None)
         self.rounds, self.until, self.profile, self.prepared = rounds, until, profile, prepared
         self.peers = [p for p in PEERS if peers is None or p.name in peers]
         self._weights: tuple[Decoder, dict[str, torch.Tensor]] | None = None
@@ -74,13 +77,13 @@ class Bench:
     def measured(self, folder: Path, decoder: Decoder, use: Use) -> Row:
         """Return the row of a model: the time of loading, errors, and times. Raises the errors of
         loading and of calls."""
-        weights = self._made(decoder)
-        begin = time.perf_counter()
-        model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
-        torch.cuda.synchronize()
-        row: Row = {"load": time.perf_counter() - begin}
-        args = arguments(decoder, use, "cuda", torch.bfloat16)
-        with torch.no_grad():
+        with torch.no_grad(), self.turns.prepares():
+            weights = self._made(decoder)
+            begin = time.perf_counter()
+            model = load(folder, state={f"model.{name}": x for name, x in weights.items()})
+            torch.cuda.synchronize()
+            row: Row = {"load": time.perf_counter() - begin}
+            args = arguments(decoder, use, "cuda", torch.bfloat16)
             exact = self.exact(decoder, weights, args)
             eager = plain(decoder, weights)
             row["errors"] = {
@@ -90,6 +93,7 @@ class Bench:
             del exact
             mine, theirs = row["errors"][OURS], row["errors"]["eager"]
             row["correct"] = all(mine[k] <= ALLOWED * theirs[k] + 1e-12 for k in theirs)
+        with torch.no_grad():
             self.time(row, model, args, self._chosen(decoder, use),
                       lambda peer: prepared(peer, decoder, weights, args))  # fmt: skip
         return row
@@ -103,11 +107,16 @@ class Bench:
         return self._weights[1]
 
     def exact(self, decoder: Decoder, weights: dict[str, torch.Tensor], args: Args) -> Outcome:
-        """Compute in float32, without TF32."""
-        ids, positions, keys, values = args
-        wide = [[x.float() for x in xs] for xs in (keys, values)]
-        logits = plain(decoder, weights, "written", torch.float32)(ids, positions, *wide)
-        return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in wide))
+        """Compute in float32, without TF32, one sequence after the other: all caches may not fit
+        into memory in float32."""
+        ids, positions, *caches = args
+        call = plain(decoder, weights, "written", torch.float32)
+        found: list[Outcome] = []
+        for row in range(ids.shape[0]):
+            wide = [[x[row : row + 1].float() for x in xs] for xs in caches]
+            logits = call(ids[row : row + 1], positions, *wide)
+            found.append(Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in wide)))
+        return joined(found)
 
     def time(
         self,
@@ -117,7 +126,21 @@ class Bench:
         peers: Iterable[Peer],
         prepare: Callable[[Peer], Callable[[int], Any]],
     ) -> None:
-        """Return the times of a model and of its peers, measured in turns."""
+        """Add the times of a model and of its peers, measured in turns, to its row."""
+        with self.turns.prepares():
+            calls, graphs = self._captured(row, model, args, peers, prepare)
+        with self.turns.measures():
+            self._timed(row, calls, graphs)
+
+    def _captured(
+        self,
+        row: Row,
+        model: Any,
+        args: Sequence[Any],
+        peers: Iterable[Peer],
+        prepare: Callable[[Peer], Callable[[int], Any]],
+    ) -> tuple[dict[str, Callable[[int], Any]], dict[str, torch.cuda.CUDAGraph]]:
+        """Return the model and its peers as calls and as CUDA graphs."""
         last: list[torch.Tensor] = []
         calls: dict[str, Callable[[int], Any]] = {OURS: lambda i: last.append(model(*args))}
         expected = model(*args)
@@ -142,6 +165,15 @@ class Bench:
             except (Exception, Late) as error:  # a peer that fails is not a failure of ours
                 row["failed"][peer.name] = f"{type(error).__name__}: {error}"[:300]
             print(f"   {peer.name}: {time.perf_counter() - begin:.1f} s", flush=True)
+        return calls, graphs
+
+    def _timed(
+        self,
+        row: Row,
+        calls: dict[str, Callable[[int], Any]],
+        graphs: dict[str, torch.cuda.CUDAGraph],
+    ) -> None:
+        """Add times, and profiles, to a row."""
         row["graph"] = {k: asdict(t) for k, t in
                         timing.time_graphs(graphs, 1, self.rounds).items()}  # fmt: skip
         plain = timing.time_plain(calls, max(3, self.rounds // 5), repeats=3)
@@ -174,12 +206,28 @@ class Outcome:
     values: tuple[torch.Tensor, ...]
 
 
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of several sequences together."""
+
+    def layers(each: Iterable[tuple[torch.Tensor, ...]]) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.cat(xs) for xs in zip(*each, strict=True))
+
+    logits = torch.cat([one.logits for one in outcomes])
+    keys, values = layers(one.keys for one in outcomes), layers(one.values for one in outcomes)
+    return Outcome(logits, keys, values)
+
+
 def outcome(call: Callable[..., torch.Tensor], args: Args) -> Outcome:
-    """Return the outcome of a call with separate caches."""
-    ids, positions, keys, values = args
-    own = [[x.clone() for x in xs] for xs in (keys, values)]
-    logits = call(ids, positions, *own)
-    return Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in own))
+    """Return the outcome of a call, after which the caches are as before: there may be no room for
+    copies of them."""
+    ids, positions, *caches = args
+    before = [[x[:, :, positions] for x in xs] for xs in caches]
+    logits = call(ids, positions, *caches)
+    found = Outcome(logits, *(tuple(x[:, :, positions] for x in xs) for xs in caches))
+    for xs, olds in zip(caches, before, strict=True):
+        for x, old in zip(xs, olds, strict=True):
+            x[:, :, positions] = old
+    return found
 
 
 def errors(exact: Outcome, got: Outcome) -> dict[str, float]:

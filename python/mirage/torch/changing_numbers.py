@@ -31,7 +31,7 @@ class ChangingNumbers:
         self._given, self._device = tuple(given.values()), device
         inside = arithmetic(module, given)
         met = [n for n in inside if any(user not in inside for user in n.users)]
-        self._types = [_type_of(number, inside) for number in met]
+        self._types = [type_of(number, inside) for number in met]
         self._numbers = numbers_alone(module, inside, given, met)
         self.module = _with_inputs(module, inside, given, dict(zip(met, self._types, strict=True)))
 
@@ -94,9 +94,9 @@ def arithmetic(module: GraphModule, given: Mapping[Node, int]) -> dict[Node, Non
     return found
 
 
-def _type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
+def type_of(number: Node, inside: Mapping[Node, None]) -> torch.dtype:
     """Return the type in which a number is combined with tensors: f32, or f64 if that is the type
-    of the result."""
+    of the result. Raises :class:`StaysEager` if a tensor would not have the same effect."""
     users = [user for user in number.users if user not in inside]
     results = [example_of(user) for user in users]
     if not all(isinstance(x, torch.Tensor) for x in results):

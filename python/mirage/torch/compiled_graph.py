@@ -33,6 +33,10 @@ class StaysEager(MirageError):
     """A graph that is left to PyTorch; the message is the reason."""
 
 
+class CannotImportError(StaysEager):
+    """A graph that cannot be imported, not even in pieces."""
+
+
 @dataclass(eq=False)
 class Report:
     """The state of a graph, which changes during compilation: the number of its ``ops``; the
@@ -48,6 +52,8 @@ class Report:
     job: Job | None = None
     sizes: str = ""
     """The sizes that it is for, if the graph has dynamic ones."""
+    cut: str = ""
+    """Why it is compiled in pieces, which have reports of their own."""
 
 
 def count_ops(module: torch.fx.GraphModule) -> int:

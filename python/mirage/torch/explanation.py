@@ -157,6 +157,8 @@ def _count(n: int, what: str) -> str:
 def _what(graph: Report) -> str:
     if graph.reason:
         return f"stays with PyTorch: {graph.reason}"
+    if graph.cut:
+        return f"is compiled in pieces: {graph.cut}"
     job = graph.job
     if job is not None:
         return f"PyTorch answers, being compiled for {job.seconds:.0f} s ({job.doing})"

@@ -21,16 +21,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from mirage.pipeline.options import OptionError
-from mirage.torch import kept_import
 from mirage.torch.background import ClassLoader, load_class, load_program
 from mirage.torch.changing_numbers import changing_numbers
 from mirage.torch.checkpoints import without_checkpoints
 from mirage.torch.compiled_graph import (
+    CannotImportError,
     Compiled,
     CompiledGraph,
     Compiler,
@@ -38,12 +38,15 @@ from mirage.torch.compiled_graph import (
     count_ops,
     describe,
 )
+from mirage.torch.graph_import import GraphImport
 from mirage.torch.graph_inputs import check_inputs, is_sized, told_sizes
 from mirage.torch.graph_rows import Rows, rows_of, why_no_rows
 from mirage.torch.graph_work import GraphWork, split_options
-from mirage.torch.imported_later import ImportedLater
+from mirage.torch.import_once import import_once
 from mirage.torch.numbers_apart import numbers_apart
 from mirage.torch.ops_apart import ops_apart
+from mirage.torch.refused_apart import Found, InPieces, refused_apart
+from mirage.torch.refused_ops import Refusal
 from mirage.torch.regions import enables_gradients, without_gradient_regions
 from mirage.torch.settled_numbers import settled_numbers
 from mirage.torch.sizes_apart import sizes_apart
@@ -142,9 +145,6 @@ def _answer(
     return answer if apart is None else apart.beside(answer)
 
 
-Found: TypeAlias = "CompiledGraph | ImportedLater"
-
-
 class _Graph:
     """A graph of TorchDynamo, and its compiled forms."""
 
@@ -184,7 +184,16 @@ class _Graph:
         """Return the compiled graph for inputs like these; None if it remains with PyTorch."""
         try:
             check_inputs(inputs, self.devices, self.gradients)
-            found = self._imported(inputs)
+            module = self.without_gradients
+            later = partial(self.work.import_later, module, inputs, partial(self._pieces, sizes))
+            found = import_once(module, inputs, self.work.kept, later)
+            if isinstance(found, Refusal):
+                pieces = self._pieces(sizes, found, inputs)
+                if pieces is None:
+                    raise CannotImportError(found.reason)
+                return pieces
+            if isinstance(found, GraphImport):
+                found = CompiledGraph(module, inputs, found)
             found.report.sizes = sizes
             if isinstance(found, CompiledGraph):
                 self.work.compile_graph(found)
@@ -194,14 +203,17 @@ class _Graph:
         self.watch(found.report)
         return found
 
-    def _imported(self, inputs: Sequence[Any]) -> Found:
-        """Return the graph, which another process may import later."""
-        module = self.without_gradients
-        later = partial(self.work.import_later, module, inputs)
-        found = kept_import.import_once(module, inputs, self.work.kept, later)
-        if isinstance(found, ImportedLater):
-            return found
-        return CompiledGraph(module, inputs, found)
+    def _pieces(self, sizes: str, refusal: Refusal, inputs: Sequence[Any]) -> InPieces | None:
+        """Return the graph in pieces, as it cannot be imported as a whole; None if it stays with
+        PyTorch."""
+
+        def piece(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Found | None:
+            return self._compiled_piece(module, inputs, sizes)
+
+        def stays(module: torch.fx.GraphModule, reason: str) -> None:
+            _stays(module, CannotImportError(reason), self.watch)
+
+        return refused_apart(self.without_gradients, refusal, inputs, piece, stays)
 
     def for_sizes(self, *inputs: Any) -> Any:
         """Call the graph that is compiled for inputs of these sizes."""

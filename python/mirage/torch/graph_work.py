@@ -19,7 +19,7 @@ from mirage.torch.background import (
     with_chip,
 )
 from mirage.torch.compiled_graph import Compiled, CompiledGraph, Compiler, describe
-from mirage.torch.imported_later import ImportedLater, import_later
+from mirage.torch.imported_later import Cut, ImportedLater, import_later
 from mirage.torch.workshop import Workshop, shared_workshop
 
 if TYPE_CHECKING:
@@ -70,13 +70,14 @@ class GraphWork:
         return with_chip(self.options) if self.imports_elsewhere else self.options
 
     def import_later(
-        self, module: torch.fx.GraphModule, inputs: Sequence[Any], text: str
+        self, module: torch.fx.GraphModule, inputs: Sequence[Any], cut: Cut, text: str
     ) -> ImportedLater | None:
-        """Return the graph, which another process imports; None if it must be imported now."""
+        """Return the graph, which another process imports; None if it must be imported now. If it
+        cannot be imported as a whole, it is ``cut``."""
         if not self.imports_elsewhere:
             return None
         compiled = partial(self.compile_graph, options=self.chosen)
-        return import_later(module, inputs, text, self.kept, compiled, self.importer)
+        return import_later(module, inputs, text, self.kept, compiled, cut, self.importer)
 
     def compile_graph(self, found: CompiledGraph, options: Mapping[str, Any] | None = None) -> None:
         """Compile a graph, now or later. Raises the errors that occur now."""

@@ -9,6 +9,7 @@ none if this process cannot import the graph in the same way as the other one.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from torch.fx import GraphModule
@@ -20,6 +21,7 @@ from mirage.torch.autocast import with_explicit_casts
 from mirage.torch.compiled_graph import describe
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage
+from mirage.torch.import_once import refused
 from mirage.torch.kept_import import keep_import
 from mirage.torch.kept_sizes import keep_sizes
 from mirage.torch.sized_import import import_sized
@@ -57,7 +59,15 @@ def _import(message: GraphMessage, module: GraphModule, inputs: list[Any]) -> No
     except Exception as error:  # PyTorch needs the device for that
         log.debug("the casts of a graph are not known here", exc_info=error)
         return
-    found = import_graph(plain, inputs, moved=False, effects=effects)
+    try:
+        found = import_graph(plain, inputs, moved=False, effects=effects)
+    except Exception as error:
+
+        def imported(piece: GraphModule, given: Sequence[Any]) -> object:
+            return import_graph(with_explicit_casts(piece, given, message.homes), given, False)
+
+        refused(module, inputs, error, imported, message.text)
+        return
     keep_import(message.text, module, found)
 
 

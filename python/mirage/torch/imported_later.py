@@ -11,14 +11,27 @@ from typing import Any
 import torch
 
 from mirage.torch.background import entries_in_memory, keep_in_mind
-from mirage.torch.compiled_graph import CompiledGraph, Report, count_ops, describe
+from mirage.torch.compiled_graph import (
+    CannotImportError,
+    CompiledGraph,
+    Report,
+    count_ops,
+    describe,
+)
 from mirage.torch.graph_import import import_graph
 from mirage.torch.graph_message import GraphMessage, likenesses, message_of
+from mirage.torch.import_once import refused
 from mirage.torch.kept_import import kept_import
+from mirage.torch.kept_refusals import kept_refusal
+from mirage.torch.refused_apart import Found
+from mirage.torch.refused_ops import Refusal
 from mirage.torch.workshop import CompileProcessError, Job, Workshop
 
 log = logging.getLogger("mirage.torch")
 
+Cut = Callable[[Refusal, Sequence[Any]], Found | None]
+"""A function that cuts a graph which cannot be imported as a whole, for inputs like these; None if
+PyTorch must run all of it."""
 COMMAND = (sys.executable, "-m", "mirage.torch.import_process")
 LINGER = 20.0
 """The seconds that the process waits for another graph: it takes several to start."""
@@ -26,7 +39,8 @@ LINGER = 20.0
 
 class ImportedLater:
     """The graph ``module``, called like it. Once it is imported, ``compile_graph`` gets it; both
-    are done by threads that wait for other processes, and touch no GPU."""
+    are done by threads that wait for other processes, and touch no GPU. If it cannot be imported as
+    a whole, the next call ``cuts`` it."""
 
     def __init__(
         self,
@@ -35,19 +49,23 @@ class ImportedLater:
         message: GraphMessage,
         kept: bool,
         compile_graph: Callable[[CompiledGraph], None],
+        cuts: Cut,
         workshop: Workshop | None,
     ) -> None:
-        self.module, self.text, self.compile_graph = module, message.text, compile_graph
+        self.module, self.text, self.kept = module, message.text, kept
+        self.compile_graph, self.cuts = compile_graph, cuts
         self.examples = likenesses(inputs)
         self.report = Report(count_ops(module))
-        self._graph: CompiledGraph | None = None
+        self._graph: Found | None = None
         self._import_here = False
+        self._refusal: Refusal | None = None
         ask(message, kept, self.report, self._taken, self._stays, workshop)
 
     @property
     def is_ready(self) -> bool:
-        """Whether its kernels compute the next call, or that call must import it."""
-        return self._import_here or (self._graph is not None and self._graph.is_ready)
+        """Whether its kernels compute the next call, or that call must import or cut it."""
+        waits = self._import_here or self._refusal is not None
+        return waits or (self._graph is not None and self._graph.is_ready)
 
     def __call__(self, *inputs: Any) -> Any:
         graph = self._graph
@@ -59,15 +77,35 @@ class ImportedLater:
                 found = import_graph(self.module, inputs)
                 self._imported(CompiledGraph(self.module, inputs, found, self.report))
             except Exception as error:
-                self._stays(error)
+                self._refused_here(inputs, error)
+        if self._refusal is not None:
+            refusal, self._refusal = self._refusal, None
+            return self._in_pieces(refusal, inputs)(*inputs)
         return self.module.forward(*inputs)
+
+    def _refused_here(self, inputs: Sequence[Any], error: Exception) -> None:
+        try:
+            text = self.text if self.kept else None
+            self._refusal = refused(self.module, inputs, error, import_graph, text)
+        except Exception as further:
+            self._stays(further)
+
+    def _in_pieces(self, refusal: Refusal, inputs: Sequence[Any]) -> Callable[..., Any]:
+        """Return the callable for a graph that cannot be imported as a whole."""
+        self._graph = self.cuts(refusal, inputs)
+        if self._graph is None:
+            self._stays(CannotImportError(refusal.reason))
+            return self.module.forward
+        self.report.cut = refusal.reason
+        return self._graph
 
     def _taken(self) -> None:
         """Take the import that another process has made."""
         waiting: list[tuple[torch.Tensor, torch.device]] = []
         found = kept_import(self.text, self.module, self.examples, waiting)
-        if found is None:  # it cannot be sent
-            self._import_here = True
+        if found is None:
+            self._refusal = kept_refusal(self.text)
+            self._import_here = self._refusal is None  # it cannot be sent
             return
         graph = CompiledGraph(self.module, self.examples, found, self.report)
         graph.waiting = waiting
@@ -118,13 +156,14 @@ def import_later(
     text: str,
     kept: bool,
     compile_graph: Callable[[CompiledGraph], None],
+    cuts: Cut,
     workshop: Workshop | None = None,
 ) -> ImportedLater | None:
     """Return a graph that another process imports; None if it must be imported here."""
     message = message_of(module, inputs, text)
     if message is None:
         return None
-    return ImportedLater(module, inputs, message, kept, compile_graph, workshop)
+    return ImportedLater(module, inputs, message, kept, compile_graph, cuts, workshop)
 
 
 _shared: list[Workshop] = []

@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
@@ -28,14 +28,13 @@ from mirage.pipeline.parts.graph_record import (
 )
 from mirage.runtime.dispatch.layouts import Layout
 from mirage.torch.compiled_graph import count_ops
-from mirage.torch.graph_import import GraphImport, device_of, import_graph
-from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, graph_text, held_tensor
+from mirage.torch.graph_import import GraphImport, device_of
+from mirage.torch.graph_text import LARGEST, NoTextError, bytes_of, held_tensor
 from mirage.torch.on_host import move
 
 log = logging.getLogger("mirage.cache")
 
 KIND = "import"
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -90,28 +89,6 @@ class KeptImport:
     program: KeptGraph | None
     calls: tuple[str, ...]
     reasons: tuple[str, ...]
-
-
-def import_once(
-    module: torch.fx.GraphModule,
-    inputs: Sequence[Any],
-    kept: bool = True,
-    later: Callable[[str], T | None] = lambda text: None,
-) -> GraphImport | T:
-    """Return the import of a graph: that of an earlier run, the result of ``later`` for its text
-    unless that is None, or one that is made now. With ``kept``, it is used and kept. Raises the
-    errors of :func:`~mirage.torch.graph_import.import_graph`."""
-    text = text_of(lambda: graph_text(module, inputs))
-    found = kept_import(text, module, inputs) if kept and text is not None else None
-    if found is not None:
-        return found
-    instead = None if text is None else later(text)
-    if instead is not None:
-        return instead
-    found = import_graph(module, inputs)
-    if kept and text is not None:
-        keep_import(text, module, found)
-    return found
 
 
 def text_of(text: Callable[[], str]) -> str | None:

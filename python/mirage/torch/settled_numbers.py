@@ -14,7 +14,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
-from mirage.torch.changing_numbers import arithmetic, given_numbers, numbers_alone
+from mirage.torch.changing_numbers import arithmetic, given_numbers, numbers_alone, type_of
+from mirage.torch.compiled_graph import StaysEager
 
 MOST = 4
 """The most sets of numbers that a graph is compiled for; PyTorch runs calls with others."""
@@ -74,15 +75,28 @@ class SettledNumbers:
 
 
 def settled_numbers(module: GraphModule, inputs: Sequence[Any]) -> SettledNumbers | None:
-    """Return the numbers among a graph's inputs that some op takes as numbers only, or None."""
+    """Return the numbers among a graph's inputs that some op takes as numbers only, or that are
+    results or meet sizes; None if there are none."""
     numbers = given_numbers(module, inputs)
     given = {
         node: place
         for node, place in numbers.items()
-        if any(not _takes_tensors(n) for n in _met(arithmetic(module, {node: place})))
+        if not _may_change(arithmetic(module, {node: place}))
     }
     inside = arithmetic(module, given)
     return SettledNumbers(module, given, inside, _met(inside)) if given else None
+
+
+def _may_change(inside: Mapping[Node, None]) -> bool:
+    """Return whether one graph may serve all values of a number, with the computations ``inside``
+    that depend on it alone."""
+    met = _met(inside)
+    try:
+        for number in met:
+            type_of(number, inside)
+    except StaysEager:
+        return False
+    return all(map(_takes_tensors, met))
 
 
 def _met(inside: Mapping[Node, None]) -> list[Node]:

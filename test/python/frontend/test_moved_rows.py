@@ -52,6 +52,7 @@ OTHERS: dict[str, Images] = {
     "short rows": lambda x: F.pad(x.permute(0, 3, 1, 2), (1, 1, 1, 1)),
     "one join": lambda x: torch.roll(x, 1, 1),
     "padded with ones": lambda x: F.pad(x, (0, 0, 1, 1, 1, 1), value=1.0),
+    "windows that overlap": lambda x: x[0, 0].reshape(-1).unfold(0, 16, 4),
     "two sources": lambda x: torch.cat([torch.roll(x, (1, 1), (1, 2)), x * 2]),
 }
 

@@ -25,6 +25,7 @@ from mirage.torch.graph_message import GraphMessage, SentTensor, Settings, liken
 from mirage.torch.graph_text import graph_text
 from mirage.torch.imported_later import COMMAND, import_later
 from mirage.torch.kept_import import kept_import
+from mirage.torch.kept_refusals import kept_refusal
 from mirage.torch.workshop import Job, Workshop
 from stub_workshop import Gate, settled, stub, until
 from torch.amp import autocast_mode
@@ -342,15 +343,22 @@ def test_another_graph_is_not_told_by_the_message() -> None:
 def test_nothing_is_sent_that_is_made_on_a_gpu_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     module, inputs = captured(torch.exp)
     monkeypatch.setattr(torch, "get_default_device", lambda: torch.device("cuda"))
-    assert import_later(module, inputs, "", True, lambda _: None, stub()) is None
+    assert import_later(module, inputs, "", True, lambda _: None, lambda *_: None, stub()) is None
 
 
 def test_errors_are_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("cannot be\nimported")
 
+    message = sent(*captured(torch.exp))
     monkeypatch.setattr(import_process, "import_graph", fails)
-    answered = import_process.answer({"graph": sent(*captured(torch.exp)), "kept": True}, None)
+    entries = import_process.answer({"graph": message, "kept": True}, None)["entries"]
+    with entries_in_memory(entries):
+        refusal = kept_refusal(message.text)
+    assert refusal is not None
+    assert refusal.reason == "RuntimeError: cannot be"
+    monkeypatch.setattr(GraphMessage, "graph", fails)
+    answered = import_process.answer({"graph": message, "kept": True}, None)
     assert answered == {"error": "RuntimeError: cannot be"}
 
 

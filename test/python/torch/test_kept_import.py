@@ -17,7 +17,7 @@ from mirage.cache import kind_version, shared_store
 from mirage.pipeline.kept_program import key_for
 from mirage.pipeline.options import OptimizeOptions
 from mirage.semantics.ugraph import Matmul
-from mirage.torch import kept_import
+from mirage.torch import import_once, kept_import
 from mirage.torch.compiled_graph import CompiledGraph
 from mirage.torch.graph_compiler import backend
 from mirage.torch.graph_text import NoTextError, function_name, graph_text
@@ -28,7 +28,7 @@ X = torch.arange(24.0).reshape(4, 6)
 
 
 def compiled(module: GraphModule) -> CompiledGraph:
-    return CompiledGraph(module, [X], kept_import.import_once(module, [X]))
+    return CompiledGraph(module, [X], import_once.import_once(module, [X]))
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +41,13 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def imports(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
     """The graphs that are imported, rather than taken from an earlier run."""
     made: list[GraphModule] = []
-    real = kept_import.import_graph
+    real = import_once.import_graph
 
     def counted(module: GraphModule, inputs: Any) -> Any:
         made.append(module)
         return real(module, inputs)
 
-    monkeypatch.setattr(kept_import, "import_graph", counted)
+    monkeypatch.setattr(import_once, "import_graph", counted)
     return made
 
 
@@ -147,7 +147,7 @@ def test_options_that_leave_the_cache_alone(
     options: dict[str, Any], imports: list[GraphModule], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("kept_import", "keep_import"):
-        monkeypatch.setattr(kept_import, name, lambda *_: pytest.fail("looked it up"))
+        monkeypatch.setattr(import_once, name, lambda *_: pytest.fail("looked it up"))
     started(torch.exp, X, **options)
     assert not list(shared_store().entries())
 

@@ -98,8 +98,8 @@ class Masked(Experts):
             (LoopOfSums, False, False),  # TorchDynamo skips a function with a graph break in a loop
             (Unrolled, False, True),
             (Masked, False, True),
-            (Unrolled, True, False),
-            (Masked, True, False),
+            (Unrolled, True, True),
+            (Masked, True, True),
         ],
         2,
     ),

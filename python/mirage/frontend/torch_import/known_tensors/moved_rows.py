@@ -166,7 +166,7 @@ def _rows(source: Value, places: Array) -> _Moved | None:
         rows = places.reshape(-1, each)
         first = rows[:, :1]
         whole = np.where(first < 0, -1, first + np.arange(each))
-        if np.array_equal(whole, rows) and not np.any((first >= 0) & (first % each)):
+        if np.array_equal(whole, rows) and not np.any((first >= 0) & (first % each != 0)):
             return _Moved(source, each, np.where(first < 0, -1, first // each)[:, 0])
     return None
 
