@@ -15,10 +15,10 @@ from fractions import Fraction
 from math import isinf
 
 from mirage.semantics.numbers import nearest
-from mirage.semantics.ops.movements import Slice
+from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import Cast, KernelGraph, Op, Structure, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Structure, Value
 
 Multiple = tuple[Value, Fraction]
 
@@ -90,7 +90,7 @@ class _Found:
                         return _times(x, self.numbers[v])
             case _:
                 pass
-        if isinstance(op, Cast) and xs[0] is not None and _is_exact(op, xs[0]):
+        if is_cast(op) and xs[0] is not None and _is_exact(op, xs[0]):
             return xs[0]
         return self._joined(op, known)
 
@@ -108,11 +108,11 @@ class _Found:
             return None
         at, whole = 0, None
         for part in parts:
-            if not isinstance(part, Slice):
+            if part is None or part.cut_at is None:
                 return None
             (source,) = part.operands
             start = tuple(at if d == dim else 0 for d in range(len(source.shape)))
-            if (whole is not None and source is not whole) or part.offsets != start:
+            if (whole is not None and source is not whole) or part.cut_at != start:
                 return None
             whole, at = source, at + part.result.shape[dim]
         return known.get(whole) if whole is not None and whole.type == op.result.type else None
@@ -126,7 +126,7 @@ def _times(x: Multiple, c: Fraction) -> Multiple | None:
     return (x[0], times) if exact else None
 
 
-def _is_exact(op: Cast, x: Multiple) -> bool:
+def _is_exact(op: Elementwise, x: Multiple) -> bool:
     """Return whether a conversion changes no number of a multiple of a value."""
     (given,), dtype = op.operands, op.result.dtype
     if op.cuts or given.dtype.is_integer or dtype.is_integer:

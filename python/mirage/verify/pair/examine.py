@@ -102,16 +102,30 @@ def examine(
     found = None if cut is None else of(*cut)
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
-    unknown = isinstance(found, Verdict) and found.kind is Kind.UNKNOWN and hint is None
-    written = _written_otherwise(reference, total=True), _written_otherwise(candidate, total=False)
-    if unknown and written != (reference, candidate):
-        other = of(*written)
+    if hint is not None:
+        return found
+    open_ = not masked_alone and not _settles(found, contents)
+    return _read_in_other_ways(given, of, found, open_=open_) or found
+
+
+def _read_in_other_ways(
+    given: tuple[KernelGraph, KernelGraph, Mapping[int, Array], VerifyOptions],
+    of: Callable[..., Verdict | Open],
+    found: Verdict | Open,
+    *,
+    open_: bool,
+) -> Verdict | Open | None:
+    """Return the verdict on equivalent programs, if it says more than the one ``found``; ``open_``
+    says whether this one may be replaced by any other."""
+    pair = given[:2]
+    if isinstance(found, Verdict) and found.kind is Kind.UNKNOWN:
+        written = _written_otherwise(pair[0], total=True), _written_otherwise(pair[1], total=False)
+        other = of(*written) if written != pair else None
         if isinstance(other, Verdict) and other.equivalent:
             return other
-    open_ = hint is None and not masked_alone and not _settles(found, contents)
-    if open_ and (other := _without_detours(*given, of)) is not None:
-        return other
-    return (_by_readings_of_masks(*given, of) if open_ else None) or found
+    if not open_:
+        return None
+    return _without_detours(*given, of) or _by_readings_of_masks(*given, of)
 
 
 def _written_otherwise(graph: KernelGraph, *, total: bool) -> KernelGraph:

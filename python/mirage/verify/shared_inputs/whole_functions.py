@@ -73,11 +73,12 @@ def _may_have(op: Op) -> bool:
     return whole and op.results[0].dtype.is_integer
 
 
-def _bits(op: Op) -> str | None:
-    """Return the name of the function of bits that a call computes."""
+def _bits(op: Op) -> tuple[str, External] | None:
+    """Return the name of the function of bits that a call computes, and the call."""
     if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
         return None
-    return _BITS.get(op.target.rpartition(".")[0])
+    name = _BITS.get(op.target.rpartition(".")[0])
+    return None if name is None else (name, op)
 
 
 def _keeps(op: Op) -> bool:
@@ -229,10 +230,9 @@ def _scaled(b: Builder, x: Value, by: int, plus: int, dtype: DType) -> Value:
 
 def _applied(arithmetic: Functions, op: Op, xs: list[Function]) -> Function:
     """Apply an op to functions. Raise :class:`NoFunction` if it is not known what that is."""
-    name = _bits(op)
-    if name is not None:
-        assert isinstance(op, External)
-        numbers = {k: n for k, n in op.arguments if isinstance(n, int)}
+    if (found := _bits(op)) is not None:
+        name, call = found
+        numbers = {k: n for k, n in call.arguments if isinstance(n, int)}
         if len(xs) == 1 and len(numbers) == 1:
             ((place, n),) = numbers.items()
             given = [arithmetic.number(n), *xs]

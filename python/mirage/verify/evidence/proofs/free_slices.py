@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mirage.semantics.substitute import rename_graph
-from mirage.semantics.ugraph import KernelGraph, Op, Slice, Value
+from mirage.semantics.ugraph import KernelGraph, Op, Value
 
 Window = tuple[tuple[int, ...], tuple[int, ...]]
 """Offsets and shape of a slice."""
@@ -44,9 +44,9 @@ def _windows(users: Sequence[Sequence[Op | None]]) -> list[Window]:
     """Return the slices that are read of an input, or nothing if it is read in other ways too."""
     found: dict[Window, None] = {}
     for op in (op for some in users for op in some):
-        if not isinstance(op, Slice):
+        if op is None or op.cut_at is None:
             return []
-        found[op.offsets, op.result.shape] = None
+        found[op.cut_at, op.result.shape] = None
     return list(found)
 
 
@@ -61,8 +61,8 @@ def _with_inputs(graph: KernelGraph, windows: Sequence[Sequence[Window]]) -> Ker
         own = {part: Value(replace(value.type, shape=part[1]), value.name) for part in parts}
         inputs += own.values()
         for op in graph.ops:
-            if isinstance(op, Slice) and op.operands[0] is value:
-                names[op.result] = own[op.offsets, op.result.shape]
+            if op.cut_at is not None and op.operands[0] is value:
+                names[op.result] = own[op.cut_at, op.result.shape]
                 gone.add(op)
     kept = KernelGraph(
         graph.name,

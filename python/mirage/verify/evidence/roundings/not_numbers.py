@@ -128,7 +128,8 @@ class Reached(Float64):
 
 
 class Replaced(Reached):
-    """The same, except that a NaN is not infinite: ``nan_to_num`` also asks for that."""
+    """An arithmetic like :class:`Reached`, except that a NaN is not infinite: ``nan_to_num`` also
+    asks for that."""
 
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         if fn in _EQUALITIES and any(x.size == 1 and np.isinf(x).all() for x in (a[0], b[0])):
