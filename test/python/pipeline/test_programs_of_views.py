@@ -209,9 +209,10 @@ def test_long_sums_so_far_read_twice_what_they_write() -> None:
     assert best.cost.time <= 1.65 * least(graph)
 
 
-@pytest.mark.parametrize(("rows", "most"), [(4096, 1.25), (5003, 1.3), (8192, 1.8)])
+@pytest.mark.parametrize(("rows", "most"), [(4096, 1.25), (5003, 1.5), (8192, 1.8)])
 def test_sums_of_columns_so_far(rows: int, most: float) -> None:
-    """Rows that exceed one block: only their part, or everything, is read twice."""
+    """Rows that exceed one block: only their part, or everything, is read twice. (A block that has
+    the sums so far of 4096 rows and their total would spill.)"""
     x = torch.empty(rows, 4096, device="meta")
     graph = mi.from_torch(lambda x: x.cumsum(0), x).program.graph
     best = superoptimize(graph, CARD).candidates[0]
