@@ -209,7 +209,7 @@ def test_slots_that_only_their_own_block_has_released_are_noticed() -> None:
 # ---- other loops
 
 
-@pytest.mark.parametrize("cluster", [2, 4])
+@pytest.mark.parametrize("cluster", some_of([2, 4], every=2))
 def test_attention(cluster: int) -> None:
     """Blocks of one head share keys and values."""
     attention = Attention(rows=64 * cluster, keys=192, heads=2, cluster=cluster)

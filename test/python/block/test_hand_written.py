@@ -62,7 +62,7 @@ def test_attention(s: int, t: int, d: int, row_blocks: int) -> None:
     check_pair(graphs.attention(2, s, t, d, splits=2, steps=2, row_blocks=row_blocks))
 
 
-@pytest.mark.parametrize(("rows", "keys"), [(128, 128), (64, 256)])
+@pytest.mark.parametrize(("rows", "keys"), some_of([(128, 128), (64, 256)], every=2))
 def test_tall_attention(rows: int, keys: int) -> None:
     """Prefill's tiles: the scores alone fill all registers of the scheduled warps."""
     pair = graphs.attention(1, rows, 2 * keys, 64, splits=1, steps=2, row_blocks=1)

@@ -14,7 +14,7 @@ from thorough import some_of
 FIRST, END = map(int, os.environ.get("MIRAGE_SEEDS", "2000:2004").split(":"))
 
 
-@pytest.mark.parametrize("chip", some_of(CHIPS, every=3))
+@pytest.mark.parametrize("chip", some_of(CHIPS, every=6))
 @pytest.mark.parametrize("seed", range(FIRST, END))
 def test_random_programs(seed: int, chip: str) -> None:
     for name, graph, meaning in programs(seed, chip):

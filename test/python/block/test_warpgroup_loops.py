@@ -157,7 +157,7 @@ def kept_factors(text: str) -> int:
     return before.count("fence.proxy.async")
 
 
-@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("blocks", some_of([1, 2], every=2))
 def test_factor_of_each_tile_of_a_block(blocks: int) -> None:
     """The factor of the next tile replaces it when all products have read it."""
     hidden = HiddenLoop(m=320, tile=(64, 64), resident=blocks, changed=True)

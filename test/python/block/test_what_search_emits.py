@@ -19,7 +19,7 @@ from mirage.transforms import stabilize
 from thorough import some_of
 
 
-@pytest.mark.parametrize("program", some_of(PROGRAMS, 6), ids=program_id)
+@pytest.mark.parametrize("program", some_of(PROGRAMS, 12), ids=program_id)
 def test_candidates(program: KernelGraph) -> None:
     candidates = superoptimize(program, H200).candidates
     assert candidates

@@ -74,7 +74,7 @@ def planned_bytes(launch: Launch) -> int:
     return kernel.shared_bytes
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 2))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 6))
 def test_the_bound_is_never_below_the_plan(name: str) -> None:
     for launch in launches(name, 4):
         bound, plan = shared_bytes(launch), planned_bytes(launch)

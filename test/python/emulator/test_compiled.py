@@ -195,7 +195,7 @@ def fate(name: str, mutant: Mutant, right: bytes) -> str:
             ("odd depth", "mask", 1, None),
             ("softmax tails", "mask", 3, None),
         ],
-        every=3,
+        every=6,
     ),
 )
 def test_breaking_the_compilers_kernels(

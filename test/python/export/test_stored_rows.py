@@ -86,7 +86,7 @@ def step(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return dtype, exported(Step(dtype), path, *inputs(dtype, 3))
 
 
-@pytest.mark.parametrize("at", some_of([0, 3, LENGTH - 1], every=3))
+@pytest.mark.parametrize("at", some_of([0, 3, LENGTH - 1], every=9))
 def test_rows_are_stored_and_seen_by_what_comes_after(step: Any, at: int) -> None:
     dtype, model = step
     assert not any("index_copy" in op for op in calls(model))
@@ -264,7 +264,7 @@ class Turned(nn.Module):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("at", some_of([0, LENGTH - 1, LENGTH], every=2))
+@pytest.mark.parametrize("at", some_of([0, LENGTH - 1, LENGTH], every=4))
 def test_pairs_of_neighbours_are_stored_by_kernels(
     dtype: torch.dtype, at: int, tmp_path: Path
 ) -> None:

@@ -72,7 +72,7 @@ def test_functions_of_scores(scores: str) -> None:
     compared(program(scores), inputs())
 
 
-@pytest.mark.parametrize("mask", some_of(MASKS, every=2))
+@pytest.mark.parametrize("mask", some_of(MASKS, every=4))
 def test_masks(mask: str) -> None:
     compared(program("alibi", mask), inputs())
 

@@ -95,7 +95,7 @@ def given(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 
-@pytest.mark.parametrize("program", [causal, sliding])
+@pytest.mark.parametrize("program", some_of([causal, sliding], every=2))
 def test_masks_are_made_of_positions(program: Callable[..., Any]) -> None:
     found = check(program, *QKV)
     (kernel,) = kernels(found)
@@ -121,7 +121,9 @@ def left_out_and_shown(found: mi.Optimized) -> list[tuple[bool, bool]]:
 LONGER = (rand(2, 576, 32), rand(2, 576, 32) * 0.5, rand(2, 576, 32))
 
 
-@pytest.mark.parametrize(("program", "chip"), [(causal, "sm_80"), (sliding, "sm_90a")])
+@pytest.mark.parametrize(
+    ("program", "chip"), some_of([(causal, "sm_80"), (sliding, "sm_90a")], every=2)
+)
 def test_what_a_mask_empties_is_not_computed(program: Callable[..., Any], chip: str) -> None:
     found = check(program, *LONGER, options=replace(OPTIONS, chip=chip))
     steps = [s for s in steps_of(found) if s is not None]

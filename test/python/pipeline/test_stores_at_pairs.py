@@ -77,7 +77,7 @@ def solved(program: Program, *inputs: Tensor) -> mi.Optimized:
     return mi.optimize(mi.from_torch(program, *inputs, allow_fallback=True), OPTIONS)
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 4))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 12))
 def test_stores(name: str) -> None:
     program, inputs = PROGRAMS[name]
     found = solved(program, *inputs)

@@ -35,7 +35,7 @@ def pooled(pool: nn.Module, dtype: torch.dtype) -> tuple[ImportedGraph, torch.Te
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), some_of(zip(POOLS, itertools.cycle([torch.float16, torch.float32])), 3)
+    ("name", "dtype"), some_of(zip(POOLS, itertools.cycle([torch.float16, torch.float32])), 9)
 )
 def test_a_kernel_is_shown_for_windows(name: str, dtype: torch.dtype) -> None:
     imported, _ = pooled(POOLS[name], dtype)
@@ -55,7 +55,7 @@ def test_constants_that_a_kernel_stores_are_not_made_again() -> None:
     torch.testing.assert_close(actual, expected)
 
 
-@pytest.mark.parametrize("name", ["as PoolFormer's", "of two sizes"])
+@pytest.mark.parametrize("name", some_of(["as PoolFormer's", "of two sizes"], every=2))
 def test_what_is_compiled_is_right(name: str) -> None:
     imported, x = pooled(POOLS[name], torch.float32)
     found = optimize(imported.program, OPTIONS)

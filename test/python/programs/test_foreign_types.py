@@ -80,7 +80,7 @@ PROGRAMS: dict[str, tuple[Function, tuple[torch.Tensor, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 6))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 18))
 def test_every_one_has_a_result(name: str) -> None:
     program, inputs = PROGRAMS[name]
     optimized = solved(program, *inputs)

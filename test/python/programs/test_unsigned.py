@@ -76,7 +76,7 @@ def check(program: Program, *inputs: Tensor) -> set[str]:
     return {op.target for op in found.graph.ops if isinstance(op, External)} - VIEWS
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 6))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 12))
 def test_no_call_remains(name: str) -> None:
     program, inputs = PROGRAMS[name]
     assert check(program, *inputs) <= {"aten.permute.default"}

@@ -35,7 +35,7 @@ def test_what_is_exhausted_has_nothing_better(monkeypatch: pytest.MonkeyPatch) -
             ("cuts", replace(SMALL, cuts=2)),
             ("plans", replace(SMALL, plans=1)),
         ],
-        every=2,
+        every=6,
     ),
 )
 def test_each_bound_that_cuts_is_named(bound: str, limits: SearchLimits) -> None:

@@ -11,6 +11,7 @@ from mirage.search.best_candidates import Candidate
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import KernelGraph, Launch, Value, launches
+from thorough import some_of
 
 LIMITS = SearchLimits(columns=1500, candidates=2)
 ROWS, DEPTH, WIDTH = 16, 8192, 1024
@@ -38,7 +39,7 @@ def kernels(candidate: Candidate) -> list[Launch]:
     return list(launches(candidate.graph.ops))
 
 
-@pytest.mark.parametrize("shown", [True, False])
+@pytest.mark.parametrize("shown", some_of([True, False], every=2))
 def test_a_norm_adds_up_the_partial_sums_of_its_rows(shown: bool) -> None:
     given = program(shown=shown)
     _, found = best(given)

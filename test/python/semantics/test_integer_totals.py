@@ -82,7 +82,7 @@ def test_kernels_of_reductions(shape: tuple[int, ...], fn: ReduceFn) -> None:
 
 @pytest.mark.parametrize("shape", [(24, 100), (2, 70000), (9000, 3), (3, 5, 130, 7)])
 @pytest.mark.parametrize("fn", [CumulateFn.SUM, CumulateFn.MAX])
-@pytest.mark.parametrize("reverse", some_of([False, True], 6, one_value=True))
+@pytest.mark.parametrize("reverse", some_of([False, True], 12, one_value=True))
 def test_kernels_of_scans(shape: tuple[int, ...], fn: CumulateFn, reverse: bool) -> None:
     for dim in (0, len(shape) - 1):
         graph = scanned(shape, fn, dim, reversed=reverse)

@@ -151,7 +151,7 @@ def check_so_far(layout: Layout, dim: int, words: str) -> None:
 
 
 @pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("layout", some_of([*LAYOUTS[:5], blocked(24, 64, 4, 4)], 4))
+@pytest.mark.parametrize("layout", some_of([*LAYOUTS[:5], blocked(24, 64, 4, 4)], 8))
 def test_sums_so_far(layout: Layout, dim: int) -> None:
     check_so_far(layout, dim, "sum")
     check_so_far(layout, dim, "max exclusive reversed")

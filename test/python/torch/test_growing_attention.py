@@ -142,7 +142,7 @@ def steps_of(
     return grown(model, steps, caches, WIDTH, lambda length: (masks(kind, length),))
 
 
-@pytest.mark.parametrize("attend", some_of([grouped, repeated, written, added, divided], 4))
+@pytest.mark.parametrize("attend", some_of([grouped, repeated, written, added, divided], 8))
 @pytest.mark.parametrize("kind", some_of(["none", "seen", "blind", "added"], 2))
 def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     made, layer = Counted(), Layer(attend)
@@ -152,7 +152,7 @@ def test_one_program_for_many_lengths(attend: Any, kind: str) -> None:
     assert max(made.calls) >= 6
 
 
-@pytest.mark.parametrize("kind", ["none", "seen", "written"])
+@pytest.mark.parametrize("kind", some_of(["none", "seen", "written"], every=3))
 def test_the_kernels(kind: str) -> None:
     """The kernels for half-precision numbers, emulated at several lengths, far from the capacity
     and near it."""
@@ -197,7 +197,7 @@ def test_more_keys_than_there_is_room_for() -> None:
     assert made.attention == [f"for up to {n} keys" for n in (LEAST, 2 * LEAST)]
 
 
-@pytest.mark.parametrize("written_to", [False, True])
+@pytest.mark.parametrize("written_to", some_of([False, True], every=2))
 def test_what_is_written_between(written_to: bool) -> None:
     """Heads are repeated before keys are written to, so the copies do not change."""
 

@@ -20,6 +20,7 @@ from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.torch.graph_compiler import backend
 from stub_workshop import HANGS
+from thorough import some_of
 
 OPTIONS: dict[str, Any] = {
     "chip": "sm_90a", "candidates": 1, "finalists": 1, "jobs": 1, "cubin": False, "budget": 1000.0,
@@ -74,7 +75,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
             and r.levelno >= logging.WARNING]  # fmt: skip
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("number", some_of([errno.ENOSPC, errno.EROFS], every=2))
 def test_a_disk_that_takes_nothing(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

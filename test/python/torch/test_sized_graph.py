@@ -87,7 +87,7 @@ def that_writes(x: torch.Tensor, w: torch.Tensor) -> Any:
             # How TorchDynamo learns of the size is over when a graph comes: its content is ours.
             *((f, "automatic") for f in (with_a_call, with_rows_of_its_own, that_writes)),
         ],
-        every=2,
+        every=6,
     ),
 )
 def test_one_program_serves_a_class(function: Callable[..., Any], how: str) -> None:

@@ -101,7 +101,7 @@ class Masked(Experts):
             (Unrolled, True, True),
             (Masked, True, True),
         ],
-        2,
+        6,
     ),
 )
 def test_experts_by_data(kind: type[Experts], captured: bool, graphs: bool) -> None:

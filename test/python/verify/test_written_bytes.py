@@ -14,7 +14,7 @@ from written.pairs import Pair, verdict_of
 ALL = SAME_BYTES + OTHER_BYTES
 
 
-@pytest.mark.parametrize("pair", some_of(SAME_BYTES, 2), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SAME_BYTES, 4), ids=lambda pair: pair.name)
 def test_the_same_program_of_bytes_is_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert verdict.accepted, verdict

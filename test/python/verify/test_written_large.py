@@ -12,7 +12,7 @@ from written.pairs import Pair, verdict_of
 ALL = LARGE_RIGHT + LARGE_WRONG
 
 
-@pytest.mark.parametrize("pair", some_of(LARGE_RIGHT, every=8), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(LARGE_RIGHT, every=24), ids=lambda pair: pair.name)
 def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert verdict.equivalent, verdict

@@ -27,7 +27,7 @@ FAMILIES_NOT_SHOWN = (
 """Equal pairs whose verdict is unknown."""
 
 
-@pytest.mark.parametrize("pair", some_of(FAMILIES_RIGHT, 8), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(FAMILIES_RIGHT, 16), ids=lambda pair: pair.name)
 def test_the_same_program_of_any_kind_is_not_refuted(pair: Pair) -> None:
     """Except for a few, they are shown to be the same."""
     verdict = verdict_of(pair, FAMILIES)
@@ -45,7 +45,7 @@ def test_another_program_of_any_kind_is_not_accepted(pair: Pair) -> None:
         assert not verdict.equivalent or verdict.defined is False, verdict
 
 
-@pytest.mark.parametrize("pair", some_of(RIGHT + SAME_FUNCTIONS, 8), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(RIGHT + SAME_FUNCTIONS, 16), ids=lambda pair: pair.name)
 def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, FUNCTIONS if pair in FUNCTIONS else ALL)
     assert verdict.equivalent, verdict
@@ -53,7 +53,9 @@ def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
     assert verdict.accepted or not pair.rounding, verdict
 
 
-@pytest.mark.parametrize("pair", some_of(WRONG + OTHER_FUNCTIONS), ids=lambda pair: pair.name)
+@pytest.mark.parametrize(
+    "pair", some_of(WRONG + OTHER_FUNCTIONS, every=8), ids=lambda pair: pair.name
+)
 def test_what_is_nearly_the_same_is_not_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, FUNCTIONS if pair in FUNCTIONS else ALL)
     assert not verdict.accepted, verdict
@@ -61,7 +63,7 @@ def test_what_is_nearly_the_same_is_not_accepted(pair: Pair) -> None:
         assert verdict.kind is not Kind.PROVED or verdict.defined is False, verdict
 
 
-@pytest.mark.parametrize("pair", some_of(SAME_POSITIONS, 8), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SAME_POSITIONS, 16), ids=lambda pair: pair.name)
 def test_the_same_program_of_positions_is_shown_to_be(pair: Pair) -> None:
     verdict = verdict_of(pair, POSITIONS)
     assert verdict.equivalent, verdict

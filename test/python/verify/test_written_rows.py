@@ -37,7 +37,7 @@ def test_the_same_by_rows_is_shown_to_be(pair: Pair) -> None:
     assert verdict.accepted or not pair.rounding, verdict
 
 
-@pytest.mark.parametrize("pair", some_of(ROWS_WRONG), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(ROWS_WRONG, every=8), ids=lambda pair: pair.name)
 def test_what_does_not_hold_of_rows_is_not_accepted(pair: Pair) -> None:
     verdict = verdict_of(pair, ALL)
     assert not verdict.accepted, verdict

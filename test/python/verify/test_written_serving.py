@@ -22,6 +22,6 @@ def test_the_same_program_is_accepted(pair: Pair) -> None:
     assert verdict.accepted == (pair.name not in NOT_SHOWN), verdict
 
 
-@pytest.mark.parametrize("pair", some_of(SERVING_WRONG), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(SERVING_WRONG, every=8), ids=lambda pair: pair.name)
 def test_another_program_is_not_accepted(pair: Pair) -> None:
     assert not verdict_of(pair, ALL).accepted

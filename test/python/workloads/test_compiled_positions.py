@@ -34,7 +34,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize("workload", some_of(SMALL, 4), ids=lambda w: w.name)
+@pytest.mark.parametrize("workload", some_of(SMALL, 12), ids=lambda w: w.name)
 def test_kernels_compute_what_the_program_says(workload: Workload) -> None:
     graph, inputs = workload.graph(), workload.numpy_inputs(seed=3)
     found = mi.optimize(graph, OPTIONS)

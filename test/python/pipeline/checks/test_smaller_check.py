@@ -146,7 +146,7 @@ def broken(artifact: Artifact, damage: Damage) -> Artifact:
             ("resident", changed(r"(bulk\.wait_group\.read) 0", r"\1 7")),
             ("norm", changed(r"(cp\.async\.wait_group\s+)0", r"\g<1>7")),
         ],
-        every=2,
+        every=6,
     ),
 )
 def test_a_mistake_of_the_compiler_is_found(

@@ -23,6 +23,7 @@ from mirage.semantics.scalar import DType, UnaryFn
 from mirage.semantics.substitute import renewed
 from mirage.semantics.ugraph import Elementwise, External, KernelGraph, TensorType, Value
 from mirage.torch.background import load_program
+from thorough import some_of
 
 NO_SEARCH: dict[str, int] = dict.fromkeys(("plans", "goals", "cuts", "columns"), 1)
 """Limits that leave a program with its own ops, whose products have fixed tiles."""
@@ -135,7 +136,7 @@ def compile_here(program: Program, options: Mapping[str, Any]) -> Any:
     return NotRun(load_program(program, options))
 
 
-@pytest.mark.parametrize("function", [large_product, small_product])
+@pytest.mark.parametrize("function", some_of([large_product, small_product], every=2))
 def test_a_graph_of_such_parts_alone_stays_with_pytorch(function: Any) -> None:
     """PyTorch may have one op for several of ours, so the graph runs unchanged."""
     x, w = tensors()

@@ -69,7 +69,7 @@ def test_one_part_has_all_the_weight(largest: int) -> None:
     np.testing.assert_allclose(typed, want, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("kind", "parts"), some_of(CASES, every=2), ids=str)
+@pytest.mark.parametrize(("kind", "parts"), some_of(CASES, every=4), ids=str)
 def test_verified(kind: str, parts: tuple[int, ...]) -> None:
     graph = stabilize(joined_attention(kind=kind, parts=parts)).graph
     verdict = verify(joined_reference(2, 4, 8, parts), graph, VerifyOptions(seed=1))

@@ -120,7 +120,7 @@ WRONG = [
 OPTIONS = VerifyOptions(seed=7, numerics=False)
 
 
-@pytest.mark.parametrize("pair", some_of(RIGHT, every=2), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(RIGHT, every=4), ids=lambda pair: pair.name)
 def test_layers_are_proved_by_parts(pair: Pair) -> None:
     verdict = verify_aligned(aligned_of(pair, RIGHT), OPTIONS)
     assert verdict.equivalent, verdict
@@ -129,7 +129,7 @@ def test_layers_are_proved_by_parts(pair: Pair) -> None:
     assert not any(e.name == "time for proofs" for e in verdict.evidence), verdict
 
 
-@pytest.mark.parametrize("pair", some_of(WRONG, every=2), ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", some_of(WRONG, every=4), ids=lambda pair: pair.name)
 def test_wrong_layers_are_refuted(pair: Pair) -> None:
     verdict = verify_aligned(aligned_of(pair, WRONG), OPTIONS)
     assert verdict.witness is not None, verdict

@@ -227,7 +227,7 @@ def test_random_programs_and_hints() -> None:
 
 
 @pytest.mark.parametrize("work", [1e6, 1e3], ids=["whole", "piece by piece"])
-@pytest.mark.parametrize("number", some_of(range(3), every=2))
+@pytest.mark.parametrize("number", some_of(range(3), every=4))
 def test_the_kernel_that_loses_digits_is_named(work: float, number: int) -> None:
     """Only the faulty kernel is refused, whether the whole or its pieces were run."""
     b = Builder()

@@ -162,7 +162,7 @@ def pieces_of(graph: KernelGraph) -> list[Piece]:
     return list(found.values())
 
 
-@pytest.mark.parametrize("name", some_of(PROGRAMS, 4))
+@pytest.mark.parametrize("name", some_of(PROGRAMS, 8))
 def test_every_kernel_is_shown(name):
     pieces = pieces_of(PROGRAMS[name])
     assert pieces

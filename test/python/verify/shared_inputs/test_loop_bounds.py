@@ -115,7 +115,7 @@ def faults(right: Steps) -> Iterator[tuple[str, Steps]]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", some_of(READ, 4))
+@pytest.mark.parametrize("name", some_of(READ, 12))
 def test_faults_are_never_proved(name: str) -> None:
     """A fault that leaves out contributing steps is not accepted; the integers that would show it
     are not always found."""

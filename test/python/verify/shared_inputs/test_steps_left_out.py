@@ -107,7 +107,7 @@ def _divided(fn: BinaryFn, size: int, ahead: int = 0) -> Mask:
 
 
 @pytest.mark.parametrize("ahead", [-1, 1])
-@pytest.mark.parametrize("size", some_of([15, 16, 17], every=2))
+@pytest.mark.parametrize("size", some_of([15, 16, 17], every=4))
 @pytest.mark.parametrize("fn", [BinaryFn.EQ, BinaryFn.LE, BinaryFn.LT])
 def test_other_blocks_are_refuted(fn: BinaryFn, size: int, ahead: int) -> None:
     """Off by one, or ``<`` for ``<=``: each with the steps of its own mask."""
@@ -119,7 +119,7 @@ def test_other_blocks_are_refuted(fn: BinaryFn, size: int, ahead: int) -> None:
         assert verify(whole, wrong, OPTIONS).kind is Kind.REFUTED
 
 
-@pytest.mark.parametrize("name", some_of(STEPPED, 4))
+@pytest.mark.parametrize("name", some_of(STEPPED, 12))
 def test_faults_of_steps_are_refuted(name: str) -> None:
     """Each fault that leaves out contributing steps is refuted; others are proved."""
     mask, n, split = STEPPED[name]

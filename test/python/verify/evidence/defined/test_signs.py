@@ -87,7 +87,7 @@ def test_powers(exponent: float) -> None:
             assert exponent == 0.0 or allows(found, value), (signs, x, exponent)
 
 
-@pytest.mark.parametrize("fn", list(ReduceFn))
+@pytest.mark.parametrize("fn", some_of(list(ReduceFn), every=2))
 def test_reductions_hold(fn: ReduceFn) -> None:
     rng = np.random.default_rng(0)
     for count in (1, 2, 5):

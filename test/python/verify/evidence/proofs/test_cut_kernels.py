@@ -68,7 +68,7 @@ def some(found: list[Site], rng: random.Random) -> list[list[Site]]:
     return [found, *([s] for s in found), *([s for s in found if rng.random() < 0.4] for _ in "12")]
 
 
-@pytest.mark.parametrize("name", some_of(SEARCHED, every=2))
+@pytest.mark.parametrize("name", some_of(SEARCHED, every=4))
 def test_kernels_of_the_search(name: str) -> None:
     rng = random.Random(name)
     limits = SearchLimits(candidates=4, plans=20, columns=500)
@@ -225,7 +225,7 @@ def test_tiles_of_rows_that_are_stored_in_another_shape_are_tensors_of_these_row
     assert (2, 1, 4) in shapes  # a column for each matrix, by whose number the tiles are counted
 
 
-@pytest.mark.parametrize("rows", [17, 20])
+@pytest.mark.parametrize("rows", some_of([17, 20], every=2))
 def test_kernels_of_the_search_for_rows_that_do_not_divide(rows: int) -> None:
     limits = SearchLimits(candidates=3, plans=20, columns=500)
     program = programs.self_attention(rows, 32, 16)
