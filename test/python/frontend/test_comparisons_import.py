@@ -67,6 +67,10 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     ),
     "comparisons of integers": (lambda i: (i < 3, i == 4, i >= -2, i > i.T[:, :1].T), (I,)),
     "logic": (lambda p, q: (p & q, p | q, p ^ q, ~p, p.logical_and(q)), (P, Q)),
+    "sums of truth values": (
+        lambda p: (p.sum(-1, dtype=torch.bool), p.sum(dtype=torch.bool), p.sum(0)),
+        (P,),
+    ),
     "logic of numbers": (lambda x, i: (x.logical_or(i), i.logical_not(), x.bool()), (X, I)),
     "where": (
         lambda p, x, y: (

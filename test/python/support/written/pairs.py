@@ -26,6 +26,7 @@ DTYPES = {
     "e5m2": torch.float8_e5m2,
     "i64": torch.int64,
     "i32": torch.int32,
+    "i16": torch.int16,
     "i8": torch.int8,
     "u8": torch.uint8,
     "b": torch.bool,

@@ -103,6 +103,13 @@ class Lowering(Builder):
         """Multiply matrices in the precision that PyTorch is set to for f32."""
         return self.matmul(a, b, tf32=self.tf32 and {a.dtype, b.dtype} == {DType.F32})
 
+    def reduce(self, fn: ReduceFn, x: Value, dims: tuple[int, ...]) -> Value:
+        """Reduce over ``dims``, which keep size 1. A sum of truth values is true if any of them
+        is."""
+        if x.dtype is not DType.I1 or fn is not ReduceFn.SUM:
+            return super().reduce(fn, x, dims)
+        return self.combine(BinaryFn.NE, super().reduce(fn, self.cast(x, DType.F32), dims), 0)
+
     def constant(self, value: Number, dtype: DType = DType.F32) -> Value:
         """A rank-0 constant, which is a number. Numbers are computed with in f32, or in f64."""
         if math.isnan(value):

@@ -1,9 +1,9 @@
-"""Corner cases: rows of equal truth values, integers that f32 cannot represent, and numbers that
+"""Corner cases: rows of equal truth values, integers that floats cannot represent, and numbers that
 f16 cannot represent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -31,17 +31,19 @@ def truths(draw: Activations) -> Iterator[Situation | None]:
         yield draw.situation(f"truth values of input {i}: none, one or all of a row", {i: x})
 
 
-def large_integers(draw: Activations) -> Iterator[Situation | None]:
-    """Yield a situation with integers that f32 does not all represent."""
-    wide = of_any_size(draw.graph)
-    those = [i for i in draw.integers if draw.graph.inputs[i] in wide]
-    if those and not draw.mine():
-        yield None
-    elif those:
-        name = "integers about 2^24"
-        streams = {i: draw.stream(name, i) for i in those}
-        special = {i: 2.0**24 + streams[i].integers(-2, 6, draw.shapes[i]) for i in those}
-        yield draw.situation(name, special)
+def large_integers(draw: Activations, powers: Sequence[int] = (24,)) -> Iterator[Situation | None]:
+    """Yield situations with integers about powers of two, which floats with fewer bits do not all
+    represent: f32 at 2^24, bf16 and f16 at 2^12, and 2^17 is more than f16 has."""
+    for power in powers:
+        wide = of_any_size(draw.graph, power + 2)
+        those = [i for i in draw.integers if draw.graph.inputs[i] in wide]
+        if those and not draw.mine():
+            yield None
+        elif those:
+            name = f"integers about 2^{power}"
+            streams = {i: draw.stream(name, i) for i in those}
+            special = {i: 2.0**power + streams[i].integers(-2, 6, draw.shapes[i]) for i in those}
+            yield draw.situation(name, special)
 
 
 def beyond_f16(draw: Activations) -> Iterator[Situation | None]:

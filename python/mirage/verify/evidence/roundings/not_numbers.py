@@ -224,7 +224,7 @@ class NotNumbers:
                 wrong = wrong & ~np.isnan(self._reached[number])
             return "another whole number" if wrong.any() else ""
         numbers = np.isfinite(candidate)
-        lost = np.isnan(reference) & numbers & np.isnan(self._left_out[number])
+        lost = np.isnan(reference) & ~np.isnan(candidate) & np.isnan(self._left_out[number])
         if (_in_rows(lost) & ~_in_rows(np.isnan(candidate))).any():
             return "a NaN among the inputs is lost"
         known = np.isfinite(reference)

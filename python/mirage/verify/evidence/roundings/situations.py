@@ -45,7 +45,7 @@ from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts
 from mirage.verify.evidence.roundings.sums_off import constant_inputs
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
-from mirage.verify.evidence.samples.integer_inputs import compares_rounded
+from mirage.verify.evidence.samples.integer_inputs import becomes_narrow, compares_rounded
 from mirage.verify.evidence.samples.sampled_outputs import Sample, choose_sample
 
 _SCORE = 1e4
@@ -150,6 +150,7 @@ class Situations:
             segments(draw),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
+            large_integers(draw, (12, 17)) if any(map(becomes_narrow, self.graphs)) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             alike(draw),
             unlike(draw),

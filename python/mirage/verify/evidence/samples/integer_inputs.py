@@ -85,10 +85,10 @@ def inside(graph: KernelGraph) -> Mapping[Value, int]:
     return {**named, **looked_up(graph)}
 
 
-def of_any_size(graph: KernelGraph) -> Set[Value]:
-    """Return the integer inputs whose types hold more integers than f32 does, except those that
-    hold row numbers of tables: these are small."""
-    wide = {v for v in graph.inputs if v.dtype.is_integer and v.dtype.bits >= 32}
+def of_any_size(graph: KernelGraph, bits: int = 32) -> Set[Value]:
+    """Return the integer inputs whose types have at least ``bits`` bits (with 32, they hold more
+    integers than f32 does), except those that hold row numbers of tables: these are small."""
+    wide = {v for v in graph.inputs if v.dtype.is_integer and v.dtype.bits >= bits}
     return wide - looked_up(graph).keys()
 
 
@@ -105,6 +105,19 @@ def compares_rounded(graph: KernelGraph) -> bool:
             if wide or not rounded.isdisjoint(op.operands):
                 rounded.update(v for v in op.results if not v.dtype.is_integer)
     return False
+
+
+def becomes_narrow(graph: KernelGraph) -> bool:
+    """Return whether integers become floats of 16 or 8 bits that do not hold all of them: positions
+    in bf16 are rounded above 256, and f16 has none above 65504."""
+    return any(
+        isinstance(op, Elementwise)
+        and op.identity
+        and not op.result.dtype.is_integer
+        and op.result.dtype.bits < 32
+        and any(v.dtype.is_integer and v.dtype.bits >= 16 for v in op.operands)
+        for op in graph.ops
+    )
 
 
 def draw_integers(
