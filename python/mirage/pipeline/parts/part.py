@@ -108,6 +108,10 @@ class PartSolver:
         """Give up the part for lack of time."""
         self.left_alone = self._out_of_time = True
 
+    def take_up(self) -> None:
+        """Solve the part after all, since there is time."""
+        self.left_alone = self._out_of_time = False
+
     def _hand_over(self, result: SearchResult, seconds: float) -> None:
         """Start verifying the cheapest new candidate in a worker."""
         o = self.o
