@@ -45,7 +45,7 @@ def program() -> Program:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(deadline_module, "time", clock)
-    monkeypatch.setattr(seconds_module, "busy", lambda: 1.0)
+    monkeypatch.setattr(seconds_module, "busy", lambda _: 1.0)
     return clock
 
 
@@ -96,9 +96,9 @@ def test_parts_that_were_left_are_taken_up_where_there_is_time_after_all(
             return self.solved()
 
     def answered() -> None:
-        monkeypatch.setattr(seconds_module, "busy", lambda: 1.0)
+        monkeypatch.setattr(seconds_module, "busy", lambda _: 1.0)
 
-    monkeypatch.setattr(seconds_module, "busy", lambda: 3.0)
+    monkeypatch.setattr(seconds_module, "busy", lambda _: 3.0)
     monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
     monkeypatch.setattr(parts_module, "PartSolver", Noted)
     monkeypatch.setattr(parts_module.Parts, "_improve", lambda _: answered())
