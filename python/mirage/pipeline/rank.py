@@ -40,11 +40,15 @@ def finalists(
 
     Those that do not compile are left out, with a ``note``; ``broken`` gets their places and the
     reasons. ``goes_on`` is asked before each compilation except the first. Programs that are
-    already ``known`` count as compiled. The result is empty if a part has no candidate.
+    already ``known``, made of earlier answers for the parts, count as compiled, but not in place of
+    the cheapest candidate; they come after it if nothing is predicted for the whole, as with calls
+    of PyTorch. The result is empty if a part has no candidate.
     """
-    found = list(known)
+    found: list[Finalist] = []
     for place in range(_places(verified)):
-        if len(found) == count or ((found or place) and not goes_on()):
+        if place and len(found) >= count - len(known):
+            break
+        if (known or place) and not goes_on():
             break
         selected, without = select_cheapest(verified, target, place)
         if without:
@@ -57,7 +61,7 @@ def finalists(
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place, error)
-    return sorted(found, key=lambda f: (f.predicted, f.place))
+    return sorted((*found, *known), key=lambda f: (f.predicted, f.place))
 
 
 def verdicts_at(verified: KernelGraph, target: Target, place: int) -> Iterator[VerdictNote]:
