@@ -41,6 +41,11 @@ class Deadline:
         return time.time() - (0.0 if self._pace is None else self._pace.lost)
 
     @property
+    def slowed(self) -> float | None:
+        """The seconds of the clock for a second of work at the current pace; None if unknown."""
+        return None if self._pace is None or not self._pace.known else 1.0 / self._rate
+
+    @property
     def _rate(self) -> float:
         return 1.0 if self._pace is None else self._pace.rate
 

@@ -34,6 +34,11 @@ class Pace:
         self._seen = self._look()
 
     @property
+    def known(self) -> bool:
+        """Whether it is known how long processes wait."""
+        return bool(self._seen)
+
+    @property
     def lost(self) -> float:
         """The seconds since the start that do not count."""
         self._look_again()

@@ -43,14 +43,18 @@ def finalists(
 
     Those that do not compile are left out, with a ``note``; ``broken`` gets their places and the
     reasons. ``goes_on`` is asked before each compilation except the first. Programs that are
-    already ``known`` count as compiled. The result is empty if a part has no candidate.
+    already ``known``, made of earlier answers for the parts, count as compiled, but not in place of
+    the cheapest candidate; they come after it if nothing is predicted for the whole, as with calls
+    of PyTorch. The result is empty if a part has no candidate.
     """
-    found = list(known)
+    found: list[Finalist] = []
     for place in range(_places(verified)):
-        if (found or place) and not goes_on():
+        if (known or place) and not goes_on():
             break
         selected, without = select_cheapest(verified, target, place)
-        if without or (len(found) >= count and not _may_be_faster(selected, target, found)):
+        compiled = (*found, *known)
+        enough = place > 0 and len(compiled) >= count
+        if without or (enough and not _may_be_faster(selected, target, compiled)):
             break
         if any(signature(f.graph) == signature(selected) for f in known):
             continue
@@ -60,7 +64,7 @@ def finalists(
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place, error)
-    return sorted(found, key=lambda f: (f.predicted, f.place))[:count]
+    return sorted((*found, *known), key=lambda f: (f.predicted, f.place))[:count]
 
 
 def _may_be_faster(graph: KernelGraph, target: Target, found: Sequence[Finalist]) -> bool:

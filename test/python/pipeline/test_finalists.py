@@ -13,14 +13,17 @@ from example_programs.built import linear
 from mirage.cost.predict import predict
 from mirage.cost.target import target_for
 from mirage.errors import MirageError
+from mirage.pipeline import rank
 from mirage.pipeline.compile import compile_candidates
 from mirage.pipeline.compile.build import Builder
 from mirage.pipeline.measure import NothingToMeasureError, fastest
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import OptimizeOptions
 from mirage.pipeline.rank import finalist, resources_of
-from mirage.pipeline.result import Step
+from mirage.pipeline.result import Finalist, Step
+from mirage.pipeline.select import select_cheapest
 from mirage.runtime.errors import NoGpuError
+from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, Launch, launches
 
 
@@ -37,6 +40,26 @@ def test_the_first_finalist_is_chosen(optimized: mi.Optimized) -> None:
     assert times == sorted(times)
     assert len({f.place for f in finalists}) == len(finalists)
     assert optimized.report.prediction is finalists[0].prediction
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_first_answers_come_after_better_ones_where_nothing_is_predicted(
+    monkeypatch: pytest.MonkeyPatch, optimized: mi.Optimized, count: int
+) -> None:
+    """The whole has no prediction if something in it has none, such as a call of PyTorch; the parts
+    have."""
+    from mirage.mlir_io import graph_from_text
+
+    monkeypatch.setattr(rank, "predict", lambda *_: None)
+    target = target_for("sm_90a")
+    verified = graph_from_text(optimized.mlir["verified"]).graph
+    cheapest, _ = select_cheapest(verified, target)
+    earlier, _ = select_cheapest(verified, target, 1)
+    first = Finalist(earlier, (), 0, None, 0, ())
+    found = rank.finalists(verified, target, count, lambda _: (), print, known=[first])
+    assert [signature(f.graph) for f in found] == [signature(cheapest), signature(earlier)]
+    again = rank.finalists(verified, target, 1, lambda _: (), print, known=found[:1])
+    assert again == found[:1]
 
 
 def test_no_candidate_is_compiled_for_which_there_is_no_time(

@@ -8,6 +8,8 @@ from mirage.pipeline import deadline as deadline_module
 from mirage.pipeline import lost_time as pace_module
 from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.lost_time import MOST, Pace, counted, times
+from mirage.pipeline.parts import seconds as seconds_module
+from mirage.pipeline.parts.seconds import busy, compiling
 
 
 class Machine(Clock):
@@ -69,6 +71,26 @@ def test_a_budget_lasts_longer_on_a_busy_machine(machine: Machine) -> None:
     assert whole.left == pytest.approx(60.0)
     assert part.reason == "its 30 s of the budget are used up"
     assert not whole.reason
+
+
+def test_estimates_are_at_the_pace_of_the_deadline(machine: Machine) -> None:
+    """What there is time for does not depend on how many other programs run, even if they began
+    long before or have just ended, when load averages say something else."""
+    whole = Deadline(60.0, pace=Pace())
+    machine.passes(10.0, running=1.0)
+    alone = whole.left / compiling(whole, 1.0, 10)
+    assert alone == pytest.approx(50.0 / compiling(Deadline(1.0, pace=Pace()), 1.0, 10))
+    machine.passes(10.0, running=0.5)
+    assert whole.left / compiling(whole, 1.0, 10) == pytest.approx(0.9 * alone)
+
+
+def test_where_no_pace_is_known_estimates_use_the_load(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace_module, "times", lambda _: None)
+    monkeypatch.setattr(seconds_module.os, "getloadavg", lambda: (3.0, 0.0, 0.0))
+    monkeypatch.setattr(seconds_module.os, "cpu_count", lambda: 2)
+    assert busy(Deadline(60.0, pace=Pace())) == busy(Deadline(60.0)) == 1.5
 
 
 def test_it_does_not_last_for_ever(machine: Machine) -> None:

@@ -97,7 +97,8 @@ class CandidateCompiler:
 
     def has_time_for(self, kernels: int) -> bool:
         """Return whether there is time to compile a number of kernels of own ops."""
-        return self.progress.deadline.left >= compiling_own_ops(kernels)
+        deadline = self.progress.deadline
+        return deadline.left >= compiling_own_ops(deadline, kernels)
 
     def _in_time(self, verified: KernelGraph) -> KernelGraph:
         """Return the program without kernels of the parts that keep their own ops, if there is no

@@ -73,6 +73,7 @@ class Parts:
         """The seconds of each part if all parts use their full time."""
         self.solvers: dict[str, PartSolver] = {}
         self.solved: dict[str, SolvedPart] = {}
+        self._longest = 0.0  # seconds that a first answer took
         known = {key: self._lookups(part) for key, part in self.different.items()}
         kept_runs = kept if options.reuses else None
         self.runs = Runs(
@@ -167,12 +168,11 @@ class Parts:
         searches alone; with several parts, no other work starts before all first answers are
         verified."""
         left = every = self._size(self.solvers)
-        longest = 0.0
         begun: list[PartSolver] = []
         for key in self._most_promising(self.solvers):
             solver, start = self.solvers[key], self.deadline.left
             compiling = sum(s.compiling_about() for s in (*begun, solver))
-            if start - compiling <= longest:
+            if start - compiling <= self._longest:
                 solver.leave()
                 continue
             solver.within(self.deadline.portion(1.0, but=compiling))
@@ -181,7 +181,7 @@ class Parts:
             seconds = self._turn(self.deadline, self.sizes[key] / every)
             solver.begin(self.sizes[key] / left, seconds, None if alone else executor)
             left -= self.sizes[key]
-            longest = max(longest, start - self.deadline.left)
+            self._longest = max(self._longest, start - self.deadline.left)
         if len(self.solvers) > 1 or executor is None:
             for solver in begun:
                 solver.await_first()
@@ -225,15 +225,22 @@ class Parts:
 
     def _finish(self, executor: Executor | None) -> None:
         """Solve the parts one after the other, and assemble those for which nothing was found from
-        smaller parts. With little time, the parts where most may be gained come first."""
+        smaller parts. With little time, the parts where most may be gained come first. Parts that
+        got no first answer come last, and are solved if there is more time now than was estimated
+        then."""
         reserved = {key: s.compiling() for key, s in self._begun().items()}  # seconds
         order = self._most_promising(self.solvers) if self.hurried else list(self.solvers)
+        order.sort(key=lambda key: self.solvers[key].left_alone)
         shares = self._shares(order)
         for key in order:
             reserved.pop(key, None)
             solver, others = self.solvers[key], sum(reserved.values())
             try:
-                solver.within(self.deadline.portion(shares[key], but=others))
+                mine = self.deadline.portion(shares[key], but=others)
+                if solver.left_alone and mine.left > self._longest + solver.compiling_about():
+                    solver.take_up()
+                if not solver.left_alone:
+                    solver.within(mine)
                 self.solved[key] = solver.solved() if solver.left_alone else solver.run()
                 reserved[key] = solver.compiling()
             except KeyboardInterrupt:

@@ -108,6 +108,10 @@ class PartSolver:
         """Give up the part for lack of time."""
         self.left_alone = self._out_of_time = True
 
+    def take_up(self) -> None:
+        """Solve the part after all, since there is time."""
+        self.left_alone = self._out_of_time = False
+
     def _hand_over(self, result: SearchResult, seconds: float) -> None:
         """Start verifying the cheapest new candidate in a worker."""
         o = self.o
@@ -193,7 +197,7 @@ class PartSolver:
         order = ranking(verified, self.o.target)
         ops = verified.programs[order[0][1] if order else 0].ops
         kernels = len(list(launches(ops)))
-        return compiling(self.o.portion, kernels, len(ops) - kernels)
+        return compiling(self.o.deadline, self.o.portion, kernels, len(ops) - kernels)
 
     def compiling_about(self) -> float:
         """Estimate the seconds of compilation before it is known which candidates are verified."""
@@ -202,7 +206,7 @@ class PartSolver:
             kernels = len(list(launches(self._first.given.tried[0].graph.ops)))
         without = self.candidates.without.programs[1].ops
         own = len(list(launches(without)))
-        return compiling(self.o.portion, max(kernels, own), len(without) - own)
+        return compiling(self.o.deadline, self.o.portion, max(kernels, own), len(without) - own)
 
     @property
     def time(self) -> float:
@@ -221,7 +225,9 @@ class PartSolver:
     def _searching(self) -> float:
         """Return the seconds that the search may take now, with time left to verify and compile its
         results."""
-        return SEARCHED * max(0.0, self.o.deadline.left - compiling(self.o.portion, self._products))
+        return SEARCHED * max(
+            0.0, self.o.deadline.left - compiling(self.o.deadline, self.o.portion, self._products)
+        )
 
     @property
     def _products(self) -> int:
@@ -301,7 +307,7 @@ class PartSolver:
         passed = start = 0
         while start < count and passed < o.enough and (o.deadline.left or not start):
             # several at once share work; one at first, where there may be no time for several
-            hurried = not start and o.deadline.left < busy() * ONE_FIRST
+            hurried = not start and o.deadline.left < busy(o.deadline) * ONE_FIRST
             batch = range(start, min(start + (1 if hurried else o.enough - passed), count))
             some = new.only(batch)
             checked = self._verify(some)
@@ -319,7 +325,9 @@ class PartSolver:
         first = self.candidates.enter(some)
         left = o.deadline.left
         kernels = max((len(list(launches(c.graph.ops))) for c in some.tried), default=0)
-        until = time.time() + max(0.0, min(VERIFIED * left, left - compiling(o.portion, kernels)))
+        until = time.time() + max(
+            0.0, min(VERIFIED * left, left - compiling(o.deadline, o.portion, kernels))
+        )
         watch = partial(self.candidates.tell, first)
         with o.timed("verify"):
             graph, checked = verify_candidates(

@@ -98,7 +98,7 @@ class Runs:
                 answered=lambda: None,
             )
             solver = PartSolver(run.graph, number, options, known)
-            seconds = ONE * busy()
+            seconds = ONE * busy(deadline)
             solver.within(deadline)
             solver.begin(min(1.0, seconds / deadline.left), seconds, None)
             self.solvers[key] = solver
@@ -115,7 +115,7 @@ class Runs:
         solver = self.solvers[key]
         solver.await_first()
         if not solver.answered and deadline.left:
-            solver.within(deadline.at_most(ONE * busy()))
+            solver.within(deadline.at_most(ONE * busy(deadline)))
             solver.run()
         self.solved[key] = solver.solved()
 

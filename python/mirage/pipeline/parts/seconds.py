@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mirage.pipeline.deadline import Deadline
 
 SEARCHED = 0.5
 """The share of the time left that the search may take, so that its results can be verified."""
@@ -21,8 +25,14 @@ BUSIEST = 4.0
 about the coming seconds."""
 
 
-def busy() -> float:
-    """Return how many programs share a processor: at least 1, at most :data:`BUSIEST`."""
+def busy(deadline: Deadline) -> float:
+    """Return the seconds that a second of work takes while other programs use the processors: at
+    the pace at which ``deadline`` comes closer, so that what there is time for is the same on busy
+    and on idle machines. If it is not known, this is the number of programs that share a processor:
+    at least 1, at most :data:`BUSIEST`."""
+    slowed = deadline.slowed
+    if slowed is not None:
+        return slowed
     try:
         waiting = os.getloadavg()[0]
     except OSError:  # unknown on this system
@@ -30,16 +40,16 @@ def busy() -> float:
     return min(BUSIEST, max(1.0, waiting / (os.cpu_count() or 1)))
 
 
-def compiling(portion: float, kernels: int, own_ops: int = 0) -> float:
+def compiling(deadline: Deadline, portion: float, kernels: int, own_ops: int = 0) -> float:
     """Estimate the seconds to compile a program that is a ``portion`` of the whole and has this
     number of kernels and of ops that become kernels, on a machine as busy as it is now."""
-    return busy() * (COMPILE * portion + COMPILE_KERNEL * kernels + COMPILE_OP * own_ops)
+    return busy(deadline) * (COMPILE * portion + COMPILE_KERNEL * kernels + COMPILE_OP * own_ops)
 
 
-def compiling_own_ops(kernels: int) -> float:
+def compiling_own_ops(deadline: Deadline, kernels: int) -> float:
     """Estimate the seconds to compile a program that keeps its own ops, which are this number of
     different kernels. The estimate is rather too high than too low."""
-    return busy() * (COMPILE + COMPILE_OWN * kernels)
+    return busy(deadline) * (COMPILE + COMPILE_OWN * kernels)
 
 
 def shares_of(sizes: Sequence[float], times: Sequence[float]) -> list[float]:

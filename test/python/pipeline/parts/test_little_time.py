@@ -45,7 +45,7 @@ def program() -> Program:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(deadline_module, "time", clock)
-    monkeypatch.setattr(seconds_module, "busy", lambda: 1.0)
+    monkeypatch.setattr(seconds_module, "busy", lambda _: 1.0)
     return clock
 
 
@@ -55,6 +55,7 @@ def test_no_first_answer_is_looked_for_that_comes_too_late(
 ) -> None:
     """The next one may take as long as the previous one, and all of them are to be compiled."""
     begun: list[int] = []
+    run: list[int] = []
 
     class Slow(parts_module.PartSolver):
         def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
@@ -62,6 +63,7 @@ def test_no_first_answer_is_looked_for_that_comes_too_late(
             clock.now += takes
 
         def run(self) -> SolvedPart:
+            run.append(self.number)
             return self.solved()
 
     monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
@@ -69,10 +71,41 @@ def test_no_first_answer_is_looked_for_that_comes_too_late(
     start = clock.now
     result = optimize(program, replace(OPTIONS, compile=False))
     assert 1 <= len(begun) <= most
+    assert {*begun} <= {*run}
     assert clock.now - start <= max(OPTIONS.budget, takes)
     left = [note for note in result.report.notes if note.endswith(FOR_COMPILATION)]
     if clock.now - start < OPTIONS.budget:
-        assert len(left) == PARTS - len(begun)
+        assert len(left) == PARTS - len({*begun, *run})
+
+
+def test_parts_that_were_left_are_taken_up_where_there_is_time_after_all(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock, program: Program
+) -> None:
+    """Compilation was estimated to take longer while other programs used the processors."""
+    begun: list[int] = []
+    run: list[int] = []
+
+    class Noted(parts_module.PartSolver):
+        def begin(self, share: float, seconds: float, executor: Executor | None) -> None:
+            begun.append(self.number)
+            clock.now += 0.1
+
+        def run(self) -> SolvedPart:
+            run.append(self.number)
+            clock.now += 0.1
+            return self.solved()
+
+    def answered() -> None:
+        monkeypatch.setattr(seconds_module, "busy", lambda _: 1.0)
+
+    monkeypatch.setattr(seconds_module, "busy", lambda _: 3.0)
+    monkeypatch.setattr(parts_module, "FIRST_ANSWERS", 1e9)
+    monkeypatch.setattr(parts_module, "PartSolver", Noted)
+    monkeypatch.setattr(parts_module.Parts, "_improve", lambda _: answered())
+    result = optimize(program, replace(OPTIONS, compile=False))
+    assert 1 <= len(begun) < PARTS
+    assert sorted(run) == list(range(PARTS))
+    assert not [note for note in result.report.notes if note.endswith(FOR_COMPILATION)]
 
 
 def test_without_time_nothing_is_compiled(

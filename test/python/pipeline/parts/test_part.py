@@ -74,7 +74,7 @@ def test_the_search_leaves_time_to_verify_and_compile(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(part_module, "search_part", noted)
     for module in (part_module, seconds):
-        monkeypatch.setattr(module, "busy", lambda: 1.0)
+        monkeypatch.setattr(module, "busy", lambda _: 1.0)
     monkeypatch.setattr(seconds, "COMPILE", 100.0)
     monkeypatch.setattr(seconds, "COMPILE_KERNEL", 20.0)
     optimize(linear().program(), replace(FAST, budget=1000.0))
@@ -100,7 +100,7 @@ def test_later_parts_leave_time_to_compile_earlier_ones(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(parts_module, "PartSolver", Noted)
     for module in (part_module, seconds):
-        monkeypatch.setattr(module, "busy", lambda: 1.0)
+        monkeypatch.setattr(module, "busy", lambda _: 1.0)
     monkeypatch.setattr(seconds, "COMPILE", 60.0)
     monkeypatch.setattr(seconds, "COMPILE_KERNEL", 200.0)
     x, w = torch.randn(16, 32), torch.randn(32, 32)
