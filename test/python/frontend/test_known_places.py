@@ -1,4 +1,4 @@
-"""Lookups by known indices along inner dimensions, or of one row, are slices: addresses of loads."""
+"""Lookups by known indices along inner dimensions, or of one row, are slices (addresses)."""
 
 from __future__ import annotations
 
