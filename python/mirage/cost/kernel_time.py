@@ -191,9 +191,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     return o.waves * chain - hidden + started * start
 
 
-def _last(
-    f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num, late: Num
-) -> Num:
+def _last(f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num, late: Num) -> Num:
     """Return the µs of the work of one block on its last loads, for which a share of its work of
     ``late`` waits."""
     slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
