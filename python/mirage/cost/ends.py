@@ -72,7 +72,8 @@ def on_the_way(f: KernelFeatures, kind: Kind, o: Occupancy) -> Num:
 
 
 def _share(f: KernelFeatures, o: Occupancy, requested: float) -> Num:
-    held = (requested + KEPT * f.values) * o.threads
+    # a block also holds what it stores, like a copy, which computes nothing
+    held = (requested + KEPT * f.values) * o.threads + f.dram_write / f.blocks
     return np.minimum(1.0, held / np.maximum(f.load_once, 1.0))
 
 
