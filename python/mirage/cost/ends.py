@@ -72,8 +72,8 @@ def on_the_way(f: KernelFeatures, kind: Kind, o: Occupancy) -> Num:
 
 
 def _share(f: KernelFeatures, o: Occupancy, requested: float) -> Num:
-    # a block also holds what it stores, like a copy, which computes nothing
-    held = (requested + KEPT * f.values) * o.threads + f.dram_write / f.blocks
+    # a block also holds what it stores, like a copy, which computes nothing, and shared memory
+    held = (requested + KEPT * f.values) * o.threads + f.dram_write / f.blocks + f.shared
     return np.minimum(1.0, held / np.maximum(f.load_once, 1.0))
 
 
