@@ -24,7 +24,7 @@ import numpy as np
 
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
-from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores
+from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores, on_arrival
 from mirage.cost.first_bytes import FIRST_LOAD, HOT, from_memory
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
@@ -207,10 +207,11 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     return o.waves * chain - hidden + started * start
 
 
-def _last(f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num) -> Num:
-    """Return the µs of the work of one block on its last loads."""
+def _last(f: KernelFeatures, kind: Kind, target: Target, work: _Work, lanes: Num, late: Num) -> Num:
+    """Return the µs of the work of one block on its last loads, for which a share of its work of
+    ``late`` waits."""
     slower = where(kind.multiplies, 0.0, FULL_RATE / np.minimum(f.warps, FULL_RATE) - 1.0)
-    ending = plus(work.busy, slower, lanes)
+    ending = late * plus(work.busy, slower, lanes)
     return (ending / work.few + work.steps / target.clock) / f.steps + work.once / target.clock
 
 
@@ -257,9 +258,10 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = _of_all_waves(f, target, o, chain, latency)
     # the work on the data that was loaded last is hidden only by blocks that still load
     lanes = _lanes(f, target)
-    last = _last(f, kind, target, work, lanes)
+    late = on_arrival(f, kind, o)
+    last = _last(f, kind, target, work, lanes, late)
     rest = rest + between_waves(f, kind, o, latency + last)
-    last = behind_loads(f, kind, o, last, compute / gaps)
+    last = behind_loads(f, kind, o, last, late * compute / gaps)
     # blocks that continue load the next tile meanwhile, but device memory is no faster
     beside = last / where(f.resident, o.waves, 1.0)
     dram = dram + thin(f, target, o, dram) + crowded(f, target, o, lanes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mirage.cost.early_copies import steps_ahead
+from mirage.cost.ends import on_the_way
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind
 from mirage.cost.occupancy import Occupancy
@@ -43,6 +44,7 @@ def memory_times(
     staged = f.shared_step * np.maximum(steps_ahead(f), 0.5)
     outside = f.load_once - f.again_once
     if not is_zero(outside):
+        outside = outside * on_the_way(f, kind, o)
         staged = staged + where(~together & ~streams, 0.5, 1.0) * outside
     flight = o.active * o.together * np.maximum(np.minimum(staged, load), 1.0)
     if somewhere(streams):

@@ -98,3 +98,26 @@ def test_a_loop_over_what_is_in_l2_waits_for_its_first_step() -> None:
     whole = KernelFeatures(blocks=256.0, warps=2.0, stages=1.0, load_once=65536.0, alu_once=1e3)
     looped = replace(whole, load_once=0.0, load_step=16384.0, steps=4.0, stages=4.0)
     assert estimate(looped, H200)["chain"] < estimate(whole, H200)["chain"] - 0.5
+
+
+def test_sums_are_added_as_their_data_arrives() -> None:
+    """67 MB of f16 in 512 blocks take 17.7 µs and of f32 17.6 on an H200, with a second
+    kernel: additions do not wait for all of a block's data. The functions of a softmax do."""
+    sums = KernelFeatures(
+        blocks=512.0, steps=1.0, warps=8.0, stages=1.0, load_once=131072.0,
+        dram_read=67108864.0, alu_once=40960.0, clocks_once=100.0, exchanges_once=1.0,
+    )  # fmt: skip
+    halves = replace(sums, alu_once=139264.0, move_once=131072.0)
+    assert time(sums) < 16.9
+    assert time(halves) - time(sums) < 0.1
+    rows = replace(sums, live=32768.0), replace(halves, live=32768.0)
+    assert time(rows[1]) - time(rows[0]) > 0.5
+
+
+def test_sums_by_few_threads_wait_for_memory() -> None:
+    """The mean of 512 rows of 262,144 by two warps each takes 10 µs more than in a loop of more."""
+    sums = KernelFeatures(
+        blocks=512.0, steps=1.0, warps=16.0, stages=1.0, load_once=524288.0, dram_read=268435456.0,
+        alu_once=557056.0, clocks_once=100.0, exchanges_once=1.0,
+    )  # fmt: skip
+    assert 5.0 < time(replace(sums, warps=2.0)) - time(sums) < 15.0

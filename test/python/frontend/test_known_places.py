@@ -1,4 +1,4 @@
-"""Lookups by known indices along inner dimensions are slices, which kernels load by address."""
+"""Lookups by known indices along inner dimensions, or of one row, are slices (addresses)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ PROGRAMS: dict[str, Callable[[Tensor], Tensor]] = {
     "repeated": lambda x: F.pad(x, (3, 1, 2, 0), mode="replicate") * 2,
     "from the other end": lambda x: F.pad(x, (3, 1, 2, 0), mode="circular") * 2,
     "of a line": lambda x: F.pad(x[0, 0], (2, 2), mode="reflect") + 1,
+    "the last one": lambda x: x[:, :, [-1]] + 1,
+    "a row": lambda x: x[[1, 1]] + 1,
     "by a list": lambda x: x[:, :, [0, 1, 2, -1]] + 1,
     "selected": lambda x: x.index_select(3, torch.tensor([4, 4, 4, 0, 1, 2])) + 1,
 }

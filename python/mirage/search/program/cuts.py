@@ -87,9 +87,10 @@ class Cuts:
         self.bounds = [0.0]  # by number
         self.states = self.cut_off = 0
         self._possible, self._bound, self._results = possible, bound, results
-        self._partners: dict[int, list[int]] = {}
-        for u, w in sorted(dag.alike):
-            self._partners.setdefault(u, []).append(w)
+        self._partners = [0] * len(dag.reads)
+        for u, w in dag.alike:
+            self._partners[u] |= 1 << w
+        self._own: dict[Part, tuple[int, int]] = {}
         self._usable: dict[Part, bool] = {}
         self.hurried = False
         self.levels = self._build(width, _Pace(deadline, len(dag.reads)))
@@ -147,23 +148,28 @@ class Cuts:
             yield leaves, pending, 0
         yield 1 << v, (*pending, alone), leaves
         for i, part in enumerate(pending):
-            if self._joins(part, v):
-                own = sum(1 << u for u in part.nodes)
+            own, partners = self._bits(part)
+            if partners >> v & 1:
                 joint = Part((*part.nodes, v), (part.leaves | leaves) & ~own)
                 if self._is_possible(joint):
                     yield 1 << v, (*pending[:i], joint, *pending[i + 1 :]), leaves & ~own
 
-    def _joins(self, part: Part, node: int) -> bool:
-        full = len(part.nodes) >= self._results
-        return not full and all((u, node) in self.dag.alike for u in part.nodes)
+    def _bits(self, part: Part) -> tuple[int, int]:
+        """Return the results of a part, and the nodes that may join them, as bits."""
+        if part not in self._own:
+            own, partners = 0, -1
+            for u in part.nodes:
+                own |= 1 << u
+                partners &= self._partners[u]
+            full = len(part.nodes) >= self._results
+            self._own[part] = own, 0 if full else partners
+        return self._own[part]
 
     def _open(self, part: Part, node: int, read: int) -> bool:
         """Return whether a part may get another result after a node: no part needs its results
         yet."""
-        if any(read >> u & 1 for u in part.nodes):
-            return False
-        later = self._partners.get(part.nodes[-1], ())
-        return any(w > node and self._joins(part, w) for w in later)
+        own, partners = self._bits(part)
+        return not own & read and partners >> (node + 1) != 0
 
     def _is_possible(self, part: Part) -> bool:
         if part not in self._usable:

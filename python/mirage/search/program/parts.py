@@ -162,7 +162,7 @@ class Program:
         are not costed.
         """
         t, outputs = self.target, [self.nodes[i] for i in part.nodes]
-        inputs = self._inputs_of(part)
+        inputs = self.inputs_of(part)
         elements = sum(v.type.size for v in outputs)
         cold = [v for v in inputs if v.type.size > elements and not self._is_hot(v)]
         latency = (t.latency if cold else HOT * t.latency) if inputs else 0.0
@@ -172,7 +172,7 @@ class Program:
         moved = size / max(t.dram_bytes, 0.5 * t.l2_bytes)
         return t.launch + 0.6 * latency + max(start, moved)
 
-    def _inputs_of(self, part: Part) -> list[Value]:
+    def inputs_of(self, part: Part) -> list[Value]:
         """Return the values that a part reads, as :meth:`region_of` would, without examining
         ops."""
         read = 0

@@ -30,7 +30,7 @@ from mirage.search.program.cheapest_partitions import TOLERANCE, Partitions, sea
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.dag import Part
 from mirage.search.program.parts import Program
-from mirage.semantics.ugraph import Op, Source
+from mirage.semantics.ugraph import Op, Source, Value
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ class PlanSearch:
         self._ended = False
         self._solved: set[Part] = set()
         self._regions: dict[Part, Region] = {}
+        self._read: dict[Part, frozenset[Value]] = {}
         with Timer(report, "partition"):
             self.cuts = cuts or self._cuts()
             self.partitions = Partitions(self.cuts)
@@ -154,6 +155,13 @@ class PlanSearch:
         if part not in self._regions:
             self._regions[part] = self.program.region_of(part)
         return self._regions[part]
+
+    def _inputs(self, part: Part) -> frozenset[Value]:
+        """Return the inputs of a part's region. (Bounds are given to thousands of parts, of which
+        few are ever solved, so the regions themselves are not made.)"""
+        if part not in self._read:
+            self._read[part] = frozenset(self.program.inputs_of(part))
+        return self._read[part]
 
     def _stays(self, part: Part) -> bool:
         return self.program.stays(self.program.nodes[part.nodes[0]])
@@ -231,7 +239,7 @@ class PlanSearch:
             return cost
 
         def larger(other: Part) -> float:
-            left = self._region(other).graph.inputs
+            left = self._inputs(other)
             saved = sum(v.type.bytes for v in region.graph.inputs if v not in left)
             least = RELIEF * (cost - between) - 2.0 * saved / target.dram_bytes
             return least + between

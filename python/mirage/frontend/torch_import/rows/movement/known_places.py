@@ -20,10 +20,13 @@ MOST_PIECES = 8
 
 
 def joined(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
-    """Return the parts of ``x`` that an index of rank 1 selects along an inner dimension; None if
-    they are not known to be a few slices."""
-    numbers = b.held.get(index)
-    if numbers is None or numbers.ndim != 1 or not numbers.size or not dim:
+    """Return the parts of ``x`` that an index of rank 1 selects along a dimension; None if they are
+    not known to be a few slices. Rows of a tensor (``dim`` of 0) are looked up where they are, with
+    the index as a table, unless all numbers of the index are equal."""
+    numbers = _one_number(b, index)
+    if numbers is None and dim:
+        numbers = b.held.get(index)
+    if numbers is None or numbers.ndim != 1 or not numbers.size:
         return None
     size = x.shape[dim]
     numbers = np.where(numbers < 0, numbers + size, numbers)
@@ -34,6 +37,12 @@ def joined(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
         return None
     parts = [_part(b, x, dim, *piece) for piece in found]
     return parts[0] if len(parts) == 1 else b.concat(tuple(parts), dim)
+
+
+def _one_number(b: Lowering, index: Value) -> Array | None:
+    """Return the elements of an index that are known to be one number."""
+    number = b.number_of(index)
+    return None if number is None else np.full(index.shape, int(number))
 
 
 def _part(b: Lowering, x: Value, dim: int, start: int, length: int, step: int) -> Value:
