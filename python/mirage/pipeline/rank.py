@@ -52,9 +52,9 @@ def finalists(
         if (known or place) and not goes_on():
             break
         selected, without = select_cheapest(verified, target, place)
-        compiled = (*found, *known)
-        enough = place > 0 and len(compiled) >= count
-        if without or (enough and not _may_be_faster(selected, target, compiled)):
+        before = (*found, *known)
+        enough = place > 0 and len(before) >= count
+        if without or (enough and not _may_be_faster(selected, target, before)):
             break
         if any(signature(f.graph) == signature(selected) for f in known):
             continue
@@ -64,7 +64,12 @@ def finalists(
         except CompileError as error:
             note(f"candidate {place} by predicted time does not compile: {error.message}")
             broken(place, error)
-    return sorted((*found, *known), key=lambda f: (f.predicted, f.place))[:count]
+    fastest = sorted(found, key=_speed)[:count]
+    return sorted((*fastest, *known), key=_speed)
+
+
+def _speed(found: Finalist) -> tuple[float, int]:
+    return found.predicted, found.place
 
 
 def _may_be_faster(graph: KernelGraph, target: Target, found: Sequence[Finalist]) -> bool:
