@@ -7,6 +7,7 @@ key = key_of("code", kind_version("code"), text, chip)
 payload = shared_store().get("code", key)
 """
 
+from mirage.cache.entries import read_entry
 from mirage.cache.folder import BadSizeError, cache_folder, size_limit
 from mirage.cache.plain import PlainError, as_plain, from_plain
 from mirage.cache.store import KINDS, Entry, Store, key_of, shared_store
@@ -23,6 +24,7 @@ __all__ = [
     "from_plain",
     "key_of",
     "kind_version",
+    "read_entry",
     "shared_store",
     "size_limit",
     "version_of",

@@ -15,7 +15,16 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_version, shared_store
+from mirage.cache import (
+    PlainError,
+    Store,
+    as_plain,
+    from_plain,
+    key_of,
+    kind_version,
+    read_entry,
+    shared_store,
+)
 from mirage.compiler.errors import CompileError
 from mirage.cost import CostReport
 from mirage.frontend.program import Program
@@ -121,17 +130,14 @@ def found_before(
 
 def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgram | None:
     key, reference = key_for(program, options)
-    payload = store.get(KIND, key)
-    if payload is None:
-        return None
-    try:
-        kept = from_plain(KeptProgram, json.loads(payload))
+
+    def own(kept: KeptProgram) -> KeptProgram:
         if kept.reference != reference or not kept.finalists:
             raise PlainError("it is of another program")
-    except ValueError as error:
-        store.damaged(KIND, key, str(error))
-        return None
-    return None if outbid(kept.late, kept.budget, options.budget) else kept
+        return kept
+
+    kept = read_entry(store, KIND, key, KeptProgram, own)
+    return None if kept is None or outbid(kept.late, kept.budget, options.budget) else kept
 
 
 def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) -> None:

@@ -15,7 +15,7 @@ from mirage.torch.kept_refusals import keep_refusal, kept_refusal
 from mirage.torch.refused_ops import Importer, Refusal, refusal_of
 
 T = TypeVar("T")
-NOT_OF_THE_GRAPH = (MemoryError, OSError)
+NOT_OF_THE_GRAPH = (MemoryError, OSError, torch.OutOfMemoryError)
 """Errors that say nothing about a graph."""
 
 

@@ -13,11 +13,19 @@ import json
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import torch
 
-from mirage.cache import PlainError, as_plain, from_plain, key_of, kind_version, shared_store
+from mirage.cache import (
+    PlainError,
+    as_plain,
+    from_plain,
+    key_of,
+    kind_version,
+    read_entry,
+    shared_store,
+)
 from mirage.frontend.program import Fixed, Parameter, Program, Seen
 from mirage.frontend.torch_import.capture.effects import Effects
 from mirage.pipeline.parts.graph_record import (
@@ -108,14 +116,8 @@ def kept_import(
 ) -> GraphImport | None:
     """Return the import of a graph that has been kept, or None. With ``waiting``, tensors that it
     made are not moved to their devices, but added to that list."""
-    store, key = shared_store(), entry_key(text)
-    payload = store.get(KIND, key)
-    if payload is None:
-        return None
-    try:
-        kept = from_plain(KeptImport, json.loads(payload))
-        if kept.text != text:
-            raise PlainError("it is of another graph")
+
+    def restored(kept: KeptImport) -> GraphImport:
         made: list[torch.Tensor] = []
         program = None if kept.program is None else program_of(kept.program, module, inputs, made)
         device = device_of(inputs)
@@ -125,10 +127,31 @@ def kept_import(
             for x in made:
                 move(x, device)
         effects = Effects(tuple(map(_result, kept.results)), kept.written)
-    except (ValueError, NoTextError, AttributeError) as error:
-        store.damaged(KIND, key, str(error))
-        return None
-    return GraphImport(effects, program, kept.calls, kept.reasons)
+        return GraphImport(effects, program, kept.calls, kept.reasons)
+
+    return entry_of(text, KeptImport, restored)
+
+
+class HasText(Protocol):
+    """An entry of a graph with a canonical text."""
+
+    @property
+    def text(self) -> str: ...
+
+
+E = TypeVar("E", bound=HasText)
+R = TypeVar("R")
+
+
+def entry_of(text: str, of: type[E], restored: Callable[[E], R]) -> R | None:
+    """Return what is ``restored`` of the entry of a graph with a canonical text, or None."""
+
+    def own(kept: E) -> R:
+        if kept.text != text:
+            raise PlainError("it is of another graph")
+        return restored(kept)
+
+    return read_entry(shared_store(), KIND, entry_key(text), of, own, NoTextError, AttributeError)
 
 
 def entry_key(text: str) -> str:

@@ -3,14 +3,13 @@ imported alone: the next run cuts them around these ops at once."""
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
 
 from torch.fx import GraphModule
 
-from mirage.cache import PlainError, from_plain, shared_store
-from mirage.torch.kept_import import KIND, entry_key, put_entry
+from mirage.cache import PlainError
+from mirage.torch.kept_import import entry_of, put_entry
 from mirage.torch.refused_ops import Refusal
 
 log = logging.getLogger("mirage.cache")
@@ -27,19 +26,7 @@ class KeptRefusal:
 
 def kept_refusal(text: str) -> Refusal | None:
     """Return what of the graph with a canonical text cannot be imported, if that is kept."""
-    own = _own(text)
-    store, key = shared_store(), entry_key(own)
-    payload = store.get(KIND, key)
-    if payload is None:
-        return None
-    try:
-        kept = from_plain(KeptRefusal, json.loads(payload))
-        if kept.text != own:
-            raise PlainError("it is of another graph")
-    except ValueError as error:
-        store.damaged(KIND, key, str(error))
-        return None
-    return Refusal(kept.reason, kept.ops)
+    return entry_of(_own(text), KeptRefusal, lambda kept: Refusal(kept.reason, kept.ops))
 
 
 def keep_refusal(text: str, module: GraphModule, refusal: Refusal) -> None:

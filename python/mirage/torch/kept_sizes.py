@@ -7,7 +7,6 @@ that size and at the one below, from which the program at all sizes of the class
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +14,12 @@ from typing import Any
 
 import torch
 
-from mirage.cache import PlainError, from_plain, shared_store
+from mirage.cache import PlainError
 from mirage.frontend.program import Program, SizedProgram
 from mirage.pipeline.parts.graph_record import BadRecordError
 from mirage.torch.graph_rows import Rows
 from mirage.torch.graph_text import NoTextError
-from mirage.torch.kept_import import KIND, KeptGraph, entry_key, kept_graph, program_of, put_entry
+from mirage.torch.kept_import import KeptGraph, entry_of, kept_graph, program_of, put_entry
 from mirage.torch.sized_import import SizedImport, at_size
 
 log = logging.getLogger("mirage.cache")
@@ -67,20 +66,14 @@ def kept_sizes(
 ) -> SizedImport | None:
     """Return the import of a class that has been kept, or None. Tensors of the largest program that
     are not the graph's own are added to ``made``."""
-    store, key = shared_store(), entry_key(text)
-    payload = store.get(KIND, key)
-    if payload is None:
-        return None
-    try:
-        kept = from_plain(KeptSizes, json.loads(payload))
-        if kept.text != text:
-            raise PlainError("it is of another graph")
+
+    def restored(kept: KeptSizes) -> SizedImport:
         programs: dict[int, Program] = {
             size: program_of(graph, module, at_size(rows, inputs, size), tensors)
             for size, graph, tensors in ((most, kept.largest, made), (most - 1, kept.below, []))
         }
-    except (ValueError, NoTextError, AttributeError) as error:
-        store.damaged(KIND, key, str(error))
-        return None
-    sizes = SizedProgram(kept.name, kept.at_least, kept.at_most, kept.inputs, programs.__getitem__)
-    return SizedImport(sizes, kept.calls, kept.reasons)
+        at = programs.__getitem__
+        sizes = SizedProgram(kept.name, kept.at_least, kept.at_most, kept.inputs, at)
+        return SizedImport(sizes, kept.calls, kept.reasons)
+
+    return entry_of(text, KeptSizes, restored)

@@ -14,7 +14,15 @@ import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from mirage.cache import PlainError, Store, as_plain, from_plain, key_of, kind_version
+from mirage.cache import (
+    PlainError,
+    Store,
+    as_plain,
+    from_plain,
+    key_of,
+    kind_version,
+    read_entry,
+)
 from mirage.cost import CostReport
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
@@ -86,18 +94,14 @@ class KeptParts:
     def read(self, graph: KernelGraph, reference: str, budget: float) -> KeptPart | None:
         """Return the entry of a part, if a search of ``budget`` seconds is not expected to improve
         on it; otherwise None."""
-        key = self.key(reference)
-        payload = self.store.get(KIND, key)
-        if payload is None:
-            return None
-        try:
-            kept = from_plain(KeptPart, json.loads(payload))
+
+        def own(kept: KeptPart) -> KeptPart:
             if kept.reference != reference:
                 raise PlainError("it is of another program")
-        except ValueError as error:
-            self.store.damaged(KIND, key, str(error))
-            return None
-        return None if outbid(kept.late, kept.budget, budget) else kept
+            return kept
+
+        kept = read_entry(self.store, KIND, self.key(reference), KeptPart, own)
+        return None if kept is None or outbid(kept.late, kept.budget, budget) else kept
 
     def solved(
         self, graph: KernelGraph, reference: str, budget: float, number: int
