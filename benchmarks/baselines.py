@@ -61,10 +61,10 @@ def baselines(
             continue
         for key, backend in BACKENDS.items():
             label = "-".join(x for x in ("sdpa", key, native.name) if x)
-            found[label] = _with(backend, native, native.program)
+            found[label] = with_backend(backend, native, native.program)
             if not native.alone:
                 whole = torch.compile(native.program, dynamic=False)
-                found[f"compile-{label}"] = _with(backend, native, whole)
+                found[f"compile-{label}"] = with_backend(backend, native, whole)
     written = triton_peers.peer(workload) if triton_peers and tuned else None
     if written is not None:
         found["triton"] = Baseline(written)
@@ -77,7 +77,9 @@ def baselines(
     }
 
 
-def _with(backend: SDPBackend, native: Native, program: Callable[..., Any]) -> Baseline:
+def with_backend(backend: SDPBackend, native: Native, program: Callable[..., Any]) -> Baseline:
+    """Run a form of attention with one of the library's kernels."""
+
     def run(*inputs: torch.Tensor) -> Any:
         with sdpa_kernel(backend):
             return program(*inputs)

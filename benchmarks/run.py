@@ -32,6 +32,7 @@ import timing  # noqa: E402
 import torch  # noqa: E402
 from accuracy import Errors, exact_results, results_of  # noqa: E402
 from baselines import Baseline, baselines  # noqa: E402
+from compile_peers import is_autotuned  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
 from mirage.runtime import Executable, load  # noqa: E402
 from mirage.workloads import get, names  # noqa: E402
@@ -115,8 +116,9 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument(
         "--autotune",
-        action="store_true",
-        help="also compare with torch.compile's max-autotune (slow)",
+        nargs="*",
+        metavar="NAME",
+        help="also compare these programs (default: all) with torch.compile's max-autotune (slow)",
     )
     parser.add_argument(
         "--no-baselines", action="store_true", help="check and time ours and eager only"
@@ -124,9 +126,9 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find(folder: Path, only: tuple[str, ...]) -> dict[str, dict[str, Path]]:
+def find(folder: Path, only: Sequence[str]) -> dict[str, dict[str, Path]]:
     """Return the artifacts of each program, by label (``mirage``, ``mirage@1``, …), in the order of
-    the catalogue.
+    ``only``, the beginnings of names, and then of the catalogue.
     """
     groups: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.glob("*.mirage")):
@@ -134,7 +136,13 @@ def find(folder: Path, only: tuple[str, ...]) -> dict[str, dict[str, Path]]:
         if not only or name.startswith(tuple(only)):
             groups.setdefault(name, {})["mirage" + at + number] = path
     order = {name: i for i, name in enumerate(names())}
-    return {n: groups[n] for n in sorted(groups, key=lambda n: (order.get(n, len(order)), n))}
+
+    def place(name: str) -> tuple[int, int, str]:
+        asked = next((i for i, start in enumerate(only) if name.startswith(start)), 0)
+        exactly = only.index(name) if name in only else asked
+        return exactly, order.get(name, len(order)), name
+
+    return {n: groups[n] for n in sorted(groups, key=place)}
 
 
 def measure(
@@ -151,7 +159,7 @@ def measure(
     others = (
         {"eager": Baseline(module)}
         if arguments.no_baselines
-        else baselines(workload, module, inputs, autotune=arguments.autotune)
+        else baselines(workload, module, inputs, autotune=is_autotuned(name, arguments.autotune))
     )
     row: report.Row = {"name": name, "candidates": {k: about(p) for k, p in programs.items()}}
     check(row, workload.exact or module, module, programs, drawn)

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs compiled programs under NVIDIA's compute-sanitizer: memory, races, barriers, initialisation.
 
-    python benchmarks/sanitize.py --artifacts DIR --out benchmarks/results
+    python benchmarks/sanitize.py --artifacts DIR... --out benchmarks/results
+
+Programs are those of the catalogue (compile_all.py) and small ones (sanitize_subjects.py).
 
 There is one process for each tool; they run in parallel. The tool for uninitialised reads does not
 track writes of bulk copies from shared memory, so it only runs programs without such copies, on
@@ -22,9 +24,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sanitize_subjects import Subject
+    from torch import Tensor
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
@@ -43,17 +50,16 @@ DONE = "ran "
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--artifacts", type=Path, required=True)
+    parser.add_argument("--artifacts", type=Path, nargs="+", required=True)
     parser.add_argument("--only", nargs="*", default=(), help="programs by name (default: all)")
     parser.add_argument("--out", type=Path, help="folder for the results")
     parser.add_argument("--seconds", type=float, default=400.0, help="for each tool")
     parser.add_argument("--inside", choices=("filled", "empty"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    folders = [arguments.artifacts / f"{name}.mirage" for name in arguments.only]
-    folders = folders or sorted(arguments.artifacts.glob("*.mirage"))
-    missing = [f for f in folders if not f.is_dir()]
+    folders = found(arguments.artifacts, arguments.only)
+    missing = set(arguments.only) - {f.stem for f in folders}
     if missing or not folders:
-        print(f"error: expected artifacts, {missing or arguments.artifacts} is none")
+        print(f"error: expected artifacts, found none of {sorted(missing) or 'any program'}")
         return 2
     if arguments.inside:
         run(folders, filled=arguments.inside == "filled")
@@ -74,38 +80,62 @@ def main() -> int:
     return 0 if clean else 1
 
 
+def found(places: Sequence[Path], only: Sequence[str]) -> list[Path]:
+    """Return the artifacts in these folders, by name; with ``only``, those of these names."""
+    every = {f.stem: f for place in places for f in place.glob("*.mirage") if f.is_dir()}
+    return [every[name] for name in sorted(every) if not only or name in only]
+
+
 def run(folders: list[Path], *, filled: bool) -> None:
     """Run each program once, on separate inputs and outputs that are NaN (``filled``) or empty."""
     import torch
-    from mirage.runtime import load
-    from mirage.workloads import get
+    from sanitize_subjects import SUBJECTS
 
     if filled:
         torch.use_deterministic_algorithms(True, warn_only=True)  # fills empty tensors with NaN
     for folder in folders:
-        workload = get(folder.stem.partition("@")[0])
-        inputs = workload.torch_inputs(0, device="cuda")
-        with torch.no_grad():
-            like = workload.torch_module()(*(x.to("meta") for x in inputs))
-        like = like if isinstance(like, tuple) else (like,)
-        out = tuple(torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in like)
-        if filled:
-            for x in out:
-                x.fill_(float("nan"))
-        load(folder)(inputs=inputs, out=out)
+        small = SUBJECTS.get(folder.stem)
+        out = run_small(folder, small) if small else run_workload(folder, filled)
         torch.cuda.synchronize()
         whole = all(bool(torch.isfinite(x).all()) for x in out)
         print(f"{DONE}{folder.stem}{'' if whole else ': NOT FINITE'}", flush=True)
 
 
+def run_workload(folder: Path, filled: bool) -> tuple[Tensor, ...]:
+    """Return the results of a program of the catalogue; with ``filled``, they are NaN before."""
+    import torch
+    from mirage.runtime import load
+    from mirage.workloads import get
+
+    workload = get(folder.stem.partition("@")[0])
+    inputs = workload.torch_inputs(0, device="cuda")
+    with torch.no_grad():
+        like = workload.torch_module()(*(x.to("meta") for x in inputs))
+    like = like if isinstance(like, tuple) else (like,)
+    out = tuple(torch.empty(x.shape, dtype=x.dtype, device="cuda") for x in like)
+    if filled:
+        for x in out:
+            x.fill_(float("nan"))
+    load(folder)(inputs=inputs, out=out)
+    return out
+
+
+def run_small(folder: Path, subject: Subject) -> tuple[Tensor, ...]:
+    """Return the result of a small program; PyTorch fills the memory that it returns."""
+    from mirage.runtime import load
+
+    result = load(folder, device="cuda")(*subject.inputs("cuda"))
+    return result if isinstance(result, tuple) else (result,)
+
+
 def stores_in_bulk(folder: Path) -> bool:
     """Return whether a kernel copies from shared memory to global memory in bulk."""
-    return any(BULK_STORE.search(ptx.read_text()) for ptx in folder.glob("*.ptx"))
+    return any(BULK_STORE.search(ptx.read_text()) for ptx in folder.rglob("*.ptx"))
 
 
 def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the report of each tool."""
-    own = [sys.executable, __file__, "--artifacts", str(arguments.artifacts)]
+    own = [sys.executable, __file__, "--artifacts", *map(str, arguments.artifacts)]
     started = time.monotonic()
     running: dict[str, subprocess.Popen[str]] = {}
     logs: dict[str, IO[str]] = {}

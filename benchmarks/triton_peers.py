@@ -9,85 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from itertools import product
-from random import Random
 
-import timing
 import torch
 import triton
 import triton.language as tl
+import triton_products as products
+import triton_rows
 from mirage.workloads import Workload, get
-
-Tensor = torch.Tensor
-Config = dict[str, int]
-
-LOG2E = 1.4426950408889634
-TRIED = 60
-"""The number of configurations that are tried for one program: those whose number of blocks suits
-the machine best."""
-ROUNDS = 5
-"""How often a configuration is timed."""
-BLOCKS = (132, 264, 528)
-"""Numbers of blocks that fill the GPU once, twice, four times."""
-
-
-@dataclass
-class Tuned:
-    """A kernel and its configurations, the likely ones first; ``launch`` raises an error if one
-    cannot run (because of too much shared memory, for example)."""
-
-    configs: Callable[[Sequence[Tensor]], Iterator[Config]]
-    launch: Callable[[Sequence[Tensor], Config], Tensor]
-    best: Config | None = field(default=None)
-
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        if self.best is None:
-            self.best = self.tune(inputs)
-        return self.launch(inputs, self.best)
-
-    def tune(self, inputs: Sequence[Tensor]) -> Config:
-        """Return the fastest of the likely ones, each timed like programs: by a graph, with cold
-        L2, so that the host's time for a launch does not count."""
-        size = sum(x.numel() * x.element_size() for x in inputs)
-        copies = timing.copies_needed(size)
-        sets = [inputs, *(tuple(x.clone() for x in inputs) for _ in range(copies - 1))]
-        order = [i % copies for i in range(timing.launches_per_graph(copies))]
-        times: list[tuple[float, int, Config]] = []
-        for config in self.configs(inputs):
-            if len(times) == TRIED:
-                break
-            try:
-                graph = timing.capture(lambda i, c=config: self.launch(sets[i], c), order)
-            except triton.runtime.errors.OutOfResources:
-                continue
-            taken = timing.time_graphs({"": graph}, len(order), ROUNDS)[""]
-            times.append((taken.median, len(times), config))
-        return min(times)[2]
-
-
-def fitting(blocks: Callable[[Config], int], configs: Iterator[Config]) -> Iterator[Config]:
-    """Return configurations in the order of the distance of their number of blocks from one that
-    fills the GPU, with equal distances in random order."""
-
-    def distance(config: Config) -> float:
-        n = blocks(config)
-        return min(max(n / full, full / n) for full in BLOCKS)
-
-    mixed = list(configs)
-    Random(0).shuffle(mixed)
-    yield from sorted(mixed, key=lambda config: round(distance(config), 1))
-
-
-def grid(**choices: Sequence[int]) -> Iterator[Config]:
-    for values in product(*choices.values()):
-        yield dict(zip(choices, values, strict=True))
-
-
-def how(config: Config) -> dict[str, int]:
-    """Return a configuration as arguments of a launch."""
-    return {("num_" + k if k in ("warps", "stages") else k): v for k, v in config.items()}
-
+from triton.compiler.errors import CompilationError
+from triton.runtime.errors import OutOfResources
+from triton_attention import Form, latent
+from triton_attention import attention as formed
+from triton_fused import GAINED, QKV, Layer, adapted_gate, linear, low_rank, two
+from triton_tuned import LOG2E, Config, Tensor, Tuned, fitting, grid, how
 
 # ---- attention
 
@@ -426,14 +360,48 @@ def softmax() -> Tuned:
     return Tuned(configs, launch)
 
 
-FAMILIES: dict[str, Callable[[], Tuned]] = {
+FAMILIES: dict[str, Callable[..., Tuned]] = {
     "attention": lambda: attention(False, False, False),
     "scaled_attention": lambda: attention(True, True, False),
     "causal_attention": lambda: attention(True, True, True),
+    "normed_attention": lambda: formed(Form(scaled=False, keys_by_row=False, norm=True)),
+    "rotary_attention": lambda: formed(Form(rotary=True)),
+    "grouped_attention": lambda: formed(Form()),
+    "causal_prompt": lambda: formed(Form(causal=True)),
+    "masked_attention": lambda: formed(Form(extra=1)),
+    "windowed_attention": lambda window: formed(Form(causal=True, window=window)),
+    "prefix_attention": lambda prefix: formed(Form(causal=True, prefix=prefix)),
+    "sloped_attention": lambda: formed(Form(causal=True, extra=2)),
+    "attention_of_lengths": lambda: formed(Form(extra=3)),
+    "paged_attention": lambda: formed(Form(extra=3, paged=True)),
+    "latent_attention": lambda kept: latent(kept, 192**-0.5),
     "rms_matmul": lambda: streamed(gated=False, normed=True),
+    "rms_gain_matmul": lambda: linear(GAINED),
+    "rms_qkv": lambda: linear(QKV),
+    "rms_silu_linear": lambda: linear(Layer(norm=1, silu=True)),
+    "residual_rms_linear": lambda: linear(Layer(norm=1, residual=True)),
+    "norm_linear_gelu": lambda: linear(Layer(norm=2, bias=True, after=2, eps=1e-5)),
+    "norm_mlp": lambda: two(Layer(norm=2, bias=True, after=2, eps=1e-5), Layer(after=1), 2),
+    "rms_swiglu_down": lambda: two(Layer(norm=1, gated=True), Layer(), 1),
+    "expert_layer": lambda: two(Layer(after=3), Layer(), 1, batched=True),
+    "adapted_gate": adapted_gate,
+    "low_rank": low_rank,
     "gated_mlp": lambda: streamed(gated=True, normed=False),
     "lora": lambda: few_rows(_run_lora),
+    "product": lambda: products.product(by_row=False),
+    "linear": lambda: products.product(by_row=True),
+    "linear_residual": products.residual_product,
+    "scaled_product": products.scaled_product,
+    "gated_product": products.gated_product,
+    "norm_products": lambda: products.normed_products(1e-6),
     "softmax": softmax,
+    "rms_norm": lambda: triton_rows.norm(False, 1e-6),
+    "layer_norm": lambda: triton_rows.norm(True, 1e-6),
+    "group_norm": lambda groups: triton_rows.group_norm(groups, 1e-5),
+    "normed_mix": triton_rows.normed_mix,
+    "embedding_norm": lambda: triton_rows.embedding_norm(1e-5),
+    "cross_entropy": lambda: triton_rows.loss(targets=False),
+    "target_loss": lambda: triton_rows.loss(targets=True),
 }
 
 
@@ -445,13 +413,14 @@ def compile_part(name: str, part: int, of: int) -> None:
         return
     inputs = workload.torch_inputs(0, device="cuda")
     for number, config in enumerate(tuned.configs(inputs)):
-        if number % of == part and number < TRIED:
-            with suppress(triton.runtime.errors.OutOfResources):
+        if number % of == part and number < tuned.tried:
+            with suppress(OutOfResources, CompilationError):
                 tuned.launch(inputs, config)
     torch.cuda.synchronize()
 
 
 def peer(workload: Workload) -> Tuned | None:
     """Return the kernel for a program, if there is one."""
-    make = FAMILIES.get(workload.family)
-    return make() if make else None
+    kind, *numbers = workload.family.split() or [""]
+    make = FAMILIES.get(kind)
+    return make(*map(int, numbers)) if make else None

@@ -112,7 +112,7 @@ def qk_norm_attention(name: str, heads: int, rows: int, d: int, kv: int) -> Work
     )
     text = f"attention with rms_norm over the head dimension of Q and of K first, {shapes}"
     natives = (Native("", native, keys_by_row, alone=False),)
-    return Workload(name, text, inputs, build, module, natives=natives)
+    return Workload(name, text, inputs, build, module, natives=natives, family="normed_attention")
 
 
 def scaled_attention(
@@ -175,7 +175,9 @@ def latent_attention(
 
     text = f"latent attention, one token: Q({batch},{heads},{d}), latents({batch},{kv},{d})"
     inputs = (InputSpec("q", (batch, heads, d)), InputSpec("latents", (batch, kv, d)))
-    return Workload(name, text, inputs, build, module, natives=(Native("", native),))
+    natives = (Native("", native),)
+    family = f"latent_attention {kept}"
+    return Workload(name, text, inputs, build, module, natives=natives, family=family)
 
 
 def positional_attention(
@@ -221,7 +223,7 @@ def positional_attention(
     seen = "" if window is None else f", {window} tokens"
     text = f"attention, {what}{seen}: Q,K,V({heads},{tokens},{d})"
     natives = (Native("", native), flexible(scale, window))
-    family = "causal_attention" if window is None else ""
+    family = "causal_attention" if window is None else f"windowed_attention {window}"
     return Workload(name, text, inputs, build, module, natives=natives, family=family)
 
 

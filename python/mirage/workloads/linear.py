@@ -61,7 +61,9 @@ def rms_matmul(name: str, m: int, k: int, n: int, gain: bool = False) -> Workloa
     gains = (_gain("g", k),) if gain else ()
     text = f"rms_norm{' with gain' if gain else ''} X({m},{k}), then W({k},{n})"
     inputs = (InputSpec("x", (m, k)), *gains, _weight("w", k, n))
-    return Workload(name, text, inputs, build, module, family="" if gain else "rms_matmul")
+    return Workload(
+        name, text, inputs, build, module, family="rms_gain_matmul" if gain else "rms_matmul"
+    )
 
 
 def lora(name: str, m: int, k: int, rank: int, n: int) -> Workload:
@@ -110,7 +112,8 @@ def n_transformer(name: str, m: int, k: int) -> Workload:
         InputSpec("h", (m, k)),
         InputSpec("a", (k,), std=0.1, weight=True),
     )
-    return Workload(name, f"rms(x + a*(rms(h) + x)), {m} rows of {k}", inputs, build, module)
+    text = f"rms(x + a*(rms(h) + x)), {m} rows of {k}"
+    return Workload(name, text, inputs, build, module, family="normed_mix")
 
 
 def softmax_rows(name: str, m: int, n: int) -> Workload:
@@ -144,7 +147,8 @@ def rms_swiglu_down(name: str, m: int, k: int, f: int) -> Workload:
 
     weights = (_gain("g", k), _weight("w1", k, f), _weight("w2", k, f), _weight("w3", f, k))
     text = f"rms_norm with gain, silu(x W1)*(x W2), down: x({m},{k}) W1,W2({k},{f}) W3({f},{k})"
-    return Workload(name, text, (InputSpec("x", (m, k)), *weights), build, module)
+    inputs = (InputSpec("x", (m, k)), *weights)
+    return Workload(name, text, inputs, build, module, family="rms_swiglu_down")
 
 
 def residual_rms_qkv(name: str, m: int, k: int, n: int) -> Workload:
@@ -159,9 +163,8 @@ def residual_rms_qkv(name: str, m: int, k: int, n: int) -> Workload:
         return torch.nn.functional.rms_norm(x + r, (k,), gain, eps=_EPS) @ w
 
     inputs = (InputSpec("x", (m, k)), InputSpec("r", (m, k)), _gain("g", k), _weight("w", k, n))
-    return Workload(
-        name, f"rms_norm(x + r) with gain, then W({k},{n}), {m} rows", inputs, build, module
-    )
+    text = f"rms_norm(x + r) with gain, then W({k},{n}), {m} rows"
+    return Workload(name, text, inputs, build, module, family="residual_rms_linear")
 
 
 def layer_norm_linear_gelu(name: str, m: int, k: int, n: int) -> Workload:
@@ -186,13 +189,8 @@ def layer_norm_linear_gelu(name: str, m: int, k: int, n: int) -> Workload:
         InputSpec("b", (n,), std=0.1, weight=True),
     )
     inputs = (InputSpec("x", (m, k)), _gain("g", k), biases[0], _weight("w", k, n), biases[1])
-    return Workload(
-        name,
-        f"layer_norm({k}) with gain and bias, W({k},{n}), bias, gelu, {m} rows",
-        inputs,
-        build,
-        module,
-    )
+    text = f"layer_norm({k}) with gain and bias, W({k},{n}), bias, gelu, {m} rows"
+    return Workload(name, text, inputs, build, module, family="norm_linear_gelu")
 
 
 def layer_norm_mlp(name: str, m: int, k: int, f: int) -> Workload:
@@ -217,7 +215,8 @@ def layer_norm_mlp(name: str, m: int, k: int, f: int) -> Workload:
         bias("b2", k),
     )  # fmt: skip
     text = f"layer_norm({k}), W1({k},{f}), gelu, W2({f},{k}), biases, {m} rows"
-    return Workload(name, text, (InputSpec("x", (m, k)), *weights), build, module)
+    inputs = (InputSpec("x", (m, k)), *weights)
+    return Workload(name, text, inputs, build, module, family="norm_mlp")
 
 
 def low_rank_mlp(name: str, m: int, k: int, rank: int, n: int) -> Workload:
@@ -228,7 +227,8 @@ def low_rank_mlp(name: str, m: int, k: int, rank: int, n: int) -> Workload:
         return (x @ a) @ b
 
     inputs = (InputSpec("x", (m, k)), _weight("a", k, rank), _weight("b", rank, n))
-    return Workload(name, f"X({m},{k}) A({k},{rank}) B({rank},{n})", inputs, build, module)
+    text = f"X({m},{k}) A({k},{rank}) B({rank},{n})"
+    return Workload(name, text, inputs, build, module, family="low_rank")
 
 
 def expert_layer(name: str, experts: int, m: int, k: int) -> Workload:
@@ -245,10 +245,5 @@ def expert_layer(name: str, experts: int, m: int, k: int) -> Workload:
         _weight("a", experts, k, k),
         _weight("b", experts, k, k),
     )
-    return Workload(
-        name,
-        f"expert layer: silu(X({experts},{m},{k}) A) B, A,B({experts},{k},{k})",
-        inputs,
-        build,
-        module,
-    )
+    text = f"expert layer: silu(X({experts},{m},{k}) A) B, A,B({experts},{k},{k})"
+    return Workload(name, text, inputs, build, module, family="expert_layer")

@@ -40,7 +40,8 @@ def rms_norm(name: str, rows: int, n: int) -> Workload:
         return torch.nn.functional.rms_norm(x, (n,), gain, eps=_EPS)
 
     inputs = (InputSpec("x", (rows, n)), _gain(n))
-    return Workload(name, f"rms_norm of {rows} rows of {n}, with gain", inputs, build, module)
+    text = f"rms_norm of {rows} rows of {n}, with gain"
+    return Workload(name, text, inputs, build, module, family="rms_norm")
 
 
 def layer_norm(name: str, rows: int, n: int) -> Workload:
@@ -54,4 +55,4 @@ def layer_norm(name: str, rows: int, n: int) -> Workload:
 
     inputs = (InputSpec("x", (rows, n)), _gain(n), InputSpec("bias", (n,), std=0.1, weight=True))
     text = f"layer_norm of {rows} rows of {n}, with gain and bias"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family="layer_norm")

@@ -24,8 +24,12 @@ _HEADS, _KV_HEADS, _WIDTH = 32, 8, 128
 
 def positions() -> Iterator[Workload]:
     """Yield all programs of positions."""
-    yield masked_prompt("window_s16384", _HEADS, _KV_HEADS, 16384, _WIDTH, window(1024))
-    yield masked_prompt("prefix_s4096", _HEADS, _KV_HEADS, 4096, _WIDTH, prefix(1024))
+    yield masked_prompt(
+        "window_s16384", _HEADS, _KV_HEADS, 16384, _WIDTH, window(1024), "windowed_attention 1024"
+    )
+    yield masked_prompt(
+        "prefix_s4096", _HEADS, _KV_HEADS, 4096, _WIDTH, prefix(1024), "prefix_attention 1024"
+    )
     yield alibi_prompt("alibi_s4096", _HEADS, _KV_HEADS, 4096, _WIDTH)
     yield decode_lengths("decode_lengths_b32", 32, 64, 8, _WIDTH, 8192)
     for page in (16, 64):
@@ -143,7 +147,7 @@ def _prompt_inputs(heads: int, kv_heads: int, tokens: int, d: int) -> tuple[Inpu
 
 
 def masked_prompt(
-    name: str, heads: int, kv_heads: int, tokens: int, d: int, mask: Mask
+    name: str, heads: int, kv_heads: int, tokens: int, d: int, mask: Mask, family: str
 ) -> Workload:
     """Attention of a whole prompt under a mask of positions."""
     group = heads // kv_heads
@@ -163,9 +167,8 @@ def masked_prompt(
     text = f"attention of {tokens} tokens with {mask.text}, {heads} heads of {d} on {kv_heads}"
     natives = (Native("", module), _flexible(mask.seen))
     inputs = _prompt_inputs(heads, kv_heads, tokens, d)
-    return Workload(
-        name, text, inputs, build, module, natives=natives, exact=_by_head(module, group)
-    )
+    exact = _by_head(module, group)
+    return Workload(name, text, inputs, build, module, natives=natives, exact=exact, family=family)
 
 
 def alibi_prompt(name: str, heads: int, kv_heads: int, tokens: int, d: int) -> Workload:
@@ -201,8 +204,8 @@ def alibi_prompt(name: str, heads: int, kv_heads: int, tokens: int, d: int) -> W
     text = f"causal attention with linear biases of {tokens} tokens, {heads} heads of {d}"
     natives = (Native("", module), _flexible(seen, score))
     inputs = (*_prompt_inputs(heads, kv_heads, tokens, d), slope)
-    exact = _by_head(module, group, 0)
-    return Workload(name, text, inputs, build, module, natives=natives, exact=exact)
+    exact, family = _by_head(module, group, 0), "sloped_attention"
+    return Workload(name, text, inputs, build, module, natives=natives, exact=exact, family=family)
 
 
 # ---- lengths and pages
@@ -256,7 +259,8 @@ def decode_lengths(
         flexible_lengths(most, page),
     )
     inputs = (*cache, *((rows,) if page else ()), lengths)
-    return Workload(name, text, inputs, build, module, natives=natives, exact=exact)
+    family = "paged_attention" if page else "attention_of_lengths"
+    return Workload(name, text, inputs, build, module, natives=natives, exact=exact, family=family)
 
 
 # ---- lookups
@@ -281,7 +285,7 @@ def embedding_norm(name: str, tokens: int, words: int, width: int) -> Workload:
         InputSpec("g", (width,), std=0.1, mean=1.0, weight=True),
     )
     text = f"embedding of {tokens} tokens among {words}, and rms_norm of {width} with gain"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family="embedding_norm")
 
 
 def target_loss(name: str, tokens: int, words: int) -> Workload:
@@ -304,4 +308,4 @@ def target_loss(name: str, tokens: int, words: int) -> Workload:
         InputSpec("targets", (tokens,), dtype=DType.I64, below=words),
     )
     text = f"cross-entropy of {tokens} tokens with targets among {words} words"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family="target_loss")

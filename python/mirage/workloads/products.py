@@ -47,7 +47,7 @@ def matmul(name: str, m: int, n: int, k: int, dtype: DType = DType.F16) -> Workl
     inputs = (InputSpec("a", (m, k)), InputSpec("b", (k, n), std=float(k) ** -0.5, weight=True))
     text = f"matmul A({m},{k}) B({k},{n}), {dtype.value}"
     natives = (Native("columns", _by_columns, _other_order, attention=False),)
-    return Workload(name, text, inputs, build, module, dtype, natives)
+    return Workload(name, text, inputs, build, module, dtype, natives, family="product")
 
 
 def linear_layer(
@@ -66,7 +66,10 @@ def linear_layer(
     kind = "TF32" if tf32 else dtype.value
     text = f"linear layer X({m},{k}) W({n},{k})^T" + (f", {kind}" if dtype is DType.F32 else "")
     natives = (Native("rows", rows, _other_order, attention=False),)
-    return Workload(name, text, inputs, build, _by_columns, dtype, natives, tf32=tf32)
+    family = "" if dtype is DType.F32 and not tf32 else "linear"
+    return Workload(
+        name, text, inputs, build, _by_columns, dtype, natives, tf32=tf32, family=family
+    )
 
 
 def scaled(name: str, m: int, n: int, k: int) -> Workload:
@@ -97,7 +100,9 @@ def scaled(name: str, m: int, n: int, k: int) -> Workload:
     text = f"scaled matmul A({m},{k}) B({n},{k})^T, {DType.F8E4M3.value}"
     natives = (Native("fast-accum", multiply(fast=True), attention=False),)
     module = multiply(fast=False)
-    return Workload(name, text, inputs, build, module, DType.F8E4M3, natives, exact=exact)
+    return Workload(
+        name, text, inputs, build, module, DType.F8E4M3, natives, exact, family="scaled_product"
+    )
 
 
 def _by_columns(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -33,9 +33,11 @@ def prompts() -> Iterator[Workload]:
                 name = f"prompt_d{d}_s{tokens}" + ("_causal" if causal else "")
                 yield prompt_attention(name, 32, 8, tokens, d, causal)
     s = LLAMA3_8B
-    yield rms_qkv("rms_qkv_m2048", 2048, s.hidden, s.hidden, s.kv)
+    # kernels that others have for these families are for few rows, or for many
+    qkv = rms_qkv("rms_qkv_m2048", 2048, s.hidden, s.hidden, s.kv)
+    yield replace(qkv, family="norm_products")
     gate_up = gated_mlp("gate_up_m2048", 2048, s.hidden, s.ffn)
-    yield replace(gate_up, family="")  # others' kernels of that family are for few rows
+    yield replace(gate_up, family="gated_product")
     yield projection_residual("down_residual_m2048", 2048, s.ffn, s.hidden)
     yield projection_residual("output_residual_m2048", 2048, s.hidden, s.hidden)
     for tokens in (256, 2048):
@@ -98,7 +100,8 @@ def prompt_attention(
     what = "causal attention" if causal else "attention"
     text = f"{what} of {tokens} tokens, {heads} heads of {d} on {kv_heads}"
     natives = (Native("", module),)
-    return Workload(name, text, inputs, build, module, natives=natives, exact=exact)
+    family = "causal_prompt" if causal else "grouped_attention"
+    return Workload(name, text, inputs, build, module, natives=natives, exact=exact, family=family)
 
 
 def projection_residual(name: str, m: int, k: int, n: int) -> Workload:
@@ -114,7 +117,8 @@ def projection_residual(name: str, m: int, k: int, n: int) -> Workload:
 
     weight = InputSpec("w", (n, k), std=float(k) ** -0.5, weight=True)
     inputs = (InputSpec("x", (m, k)), weight, InputSpec("r", (m, n)))
-    return Workload(name, f"R({m},{n}) + X({m},{k}) W({n},{k})^T", inputs, build, module)
+    text = f"R({m},{n}) + X({m},{k}) W({n},{k})^T"
+    return Workload(name, text, inputs, build, module, family="linear_residual")
 
 
 def llama_prompt(name: str, tokens: int, s: Layer) -> Workload:

@@ -86,7 +86,8 @@ def grouped_attention(
         f"scaled{what}: Q({batch},{heads},{rows},{d}) K,V({batch},{kv_heads},{kv},{d})"
     )
     natives = grouped(group, scale, mask == "causal")
-    return Workload(name, text, tuple(inputs), build, module, natives=natives)
+    family = {"": "grouped_attention", "length": "masked_attention"}.get(mask, "")
+    return Workload(name, text, tuple(inputs), build, module, natives=natives, family=family)
 
 
 def gained_qk_norm(name: str, heads: int, rows: int, d: int, kv: int) -> Workload:
@@ -153,7 +154,8 @@ def rope_attention(name: str, heads: int, tokens: int, d: int) -> Workload:
     angles = [InputSpec(n, (tokens, d)) for n in ("cos", "sin")]
     text = f"rotary embeddings on Q and K, then attention: Q,K,V({heads},{tokens},{d})"
     natives = (Native("", native, alone=False),)
-    return Workload(name, text, (*rows, *angles), build, module, natives=natives)
+    inputs, family = (*rows, *angles), "rotary_attention"
+    return Workload(name, text, inputs, build, module, natives=natives, family=family)
 
 
 def rms_qkv(name: str, m: int, k: int, q: int, kv: int) -> Workload:
@@ -172,7 +174,7 @@ def rms_qkv(name: str, m: int, k: int, q: int, kv: int) -> Workload:
     weights = (_weight("wq", k, q), _weight("wk", k, kv), _weight("wv", k, kv))
     text = f"rms_norm with gain X({m},{k}), then W({k},{q}), W({k},{kv}), W({k},{kv})"
     inputs = (InputSpec("x", (m, k)), _gain("g", k), *weights)
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family="rms_qkv")
 
 
 def lora_swiglu(name: str, m: int, k: int, n: int, rank: int) -> Workload:
@@ -195,7 +197,8 @@ def lora_swiglu(name: str, m: int, k: int, n: int, rank: int) -> Workload:
         for w in (_weight(f"w{i}", k, n), _weight(f"a{i}", k, rank), _weight(f"b{i}", rank, n))
     ]
     text = f"silu(x W1 + x A1 B1) * (x W2 + x A2 B2): x({m},{k}) W({k},{n}), rank {rank}"
-    return Workload(name, text, (InputSpec("x", (m, k)), *weights), build, module)
+    inputs = (InputSpec("x", (m, k)), *weights)
+    return Workload(name, text, inputs, build, module, family="adapted_gate")
 
 
 def rms_silu_linear(name: str, m: int, k: int, n: int) -> Workload:
@@ -211,7 +214,8 @@ def rms_silu_linear(name: str, m: int, k: int, n: int) -> Workload:
         return functional.silu(functional.rms_norm(x, (k,), gain, _EPS)) @ w
 
     inputs = (InputSpec("x", (m, k)), _gain("g", k), _weight("w", k, n))
-    return Workload(name, f"silu(rms_norm(X({m},{k}))) W({k},{n})", inputs, build, module)
+    text = f"silu(rms_norm(X({m},{k}))) W({k},{n})"
+    return Workload(name, text, inputs, build, module, family="rms_silu_linear")
 
 
 def group_norm(name: str, batch: int, channels: int, points: int, groups: int) -> Workload:
@@ -235,7 +239,7 @@ def group_norm(name: str, batch: int, channels: int, points: int, groups: int) -
         InputSpec("b", (channels,), std=0.1, weight=True),
     )
     text = f"group_norm of X({batch},{channels},{points}) in {groups} groups, with gain and bias"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family=f"group_norm {groups}")
 
 
 def cross_entropy(name: str, tokens: int, vocabulary: int) -> Workload:
@@ -258,7 +262,7 @@ def cross_entropy(name: str, tokens: int, vocabulary: int) -> Workload:
         InputSpec("p", (tokens, vocabulary), std=0.1 / vocabulary, mean=1.0 / vocabulary),
     )
     text = f"cross-entropy of {tokens} tokens over {vocabulary} words, against probabilities"
-    return Workload(name, text, inputs, build, module)
+    return Workload(name, text, inputs, build, module, family="cross_entropy")
 
 
 def softmax_vocabulary(name: str, tokens: int, vocabulary: int) -> Workload:
@@ -271,4 +275,5 @@ def softmax_vocabulary(name: str, tokens: int, vocabulary: int) -> Workload:
         return torch.softmax(x, dim=-1)
 
     inputs = (InputSpec("x", (tokens, vocabulary)),)
-    return Workload(name, f"softmax of {tokens} rows of {vocabulary}", inputs, build, module)
+    text = f"softmax of {tokens} rows of {vocabulary}"
+    return Workload(name, text, inputs, build, module, family="softmax")

@@ -82,8 +82,8 @@ class Workload:
     tf32: bool = False
     """Whether PyTorch multiplies f32 as TF32 (``torch.set_float32_matmul_precision("high")``)."""
     family: str = ""
-    """The kind of program for which others have written kernels: programs of one family differ only
-    in sizes."""
+    """The kind of program for which others have written kernels, and numbers that are no sizes of
+    its tensors (``windowed_attention 1024``): programs of one family differ only in sizes."""
 
     def program(self) -> Program:
         """Return the program in the form that the front ends give it."""

@@ -210,3 +210,12 @@ def test_peers_keep_their_results() -> None:
     for i in (0, 1, 0):
         call(i)
     assert [ref() is not None for ref in made] == [False, True, True]
+
+
+def test_programs_are_in_the_order_that_is_asked_for(tmp_path: Path) -> None:
+    for name in ("mm_1024", "mm_2048", "gqa_bs1_kv4096", "mm_2048@1"):
+        (tmp_path / f"{name}.mirage").mkdir()
+    assert list(script.find(tmp_path, ())) == ["gqa_bs1_kv4096", "mm_1024", "mm_2048"]
+    found = script.find(tmp_path, ("mm_2048", "gqa"))
+    assert list(found) == ["mm_2048", "gqa_bs1_kv4096"]
+    assert list(found["mm_2048"]) == ["mirage", "mirage@1"]

@@ -11,6 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 
 import sanitize
+import torch
+from sanitize_subjects import SUBJECTS
 
 SANITIZER = """#!/bin/sh
 shift
@@ -54,3 +56,23 @@ def test_tools(broken: str, artifacts: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name, row in tools.items():
         assert row["ran"] == (["loads", "rows"] if name == "initcheck" else everything)
         assert row["errors"] == (name == broken)
+
+
+def test_small_programs_stand_beside_those_of_the_catalogue(tmp_path: Path) -> None:
+    for name in ("a/first", "b/second", "b/third"):
+        (tmp_path / f"{name}.mirage" / "part0").mkdir(parents=True)
+    (tmp_path / "b/third.mirage/part0/kernels.ptx").write_text(
+        "cp.async.bulk.global.shared::cta.bulk_group [%rd1];"
+    )
+    places = [tmp_path / "a", tmp_path / "b"]
+    assert [f.stem for f in sanitize.found(places, ())] == ["first", "second", "third"]
+    assert [f.stem for f in sanitize.found(places, ("third", "first"))] == ["first", "third"]
+    assert [f.stem for f in sanitize.found(places, ()) if sanitize.stores_in_bulk(f)] == ["third"]
+
+
+@pytest.mark.thorough
+def test_inputs_of_small_programs_are_valid() -> None:
+    for name, subject in SUBJECTS.items():
+        if name != "fp8_product":  # not on every processor
+            result = subject.program(*subject.inputs("cpu"))
+            assert bool(torch.isfinite(result).all()), name
