@@ -147,7 +147,7 @@ def _prompt_inputs(heads: int, kv_heads: int, tokens: int, d: int) -> tuple[Inpu
 
 
 def masked_prompt(
-    name: str, heads: int, kv_heads: int, tokens: int, d: int, mask: Mask, family: str
+    name: str, heads: int, kv_heads: int, tokens: int, d: int, mask: Mask, family: str = ""
 ) -> Workload:
     """Attention of a whole prompt under a mask of positions."""
     group = heads // kv_heads
