@@ -178,13 +178,16 @@ class _Rewriter:
         return replace(op, operands=(source,))
 
     def _is_of_integers(self, value: Value) -> bool:
-        """Return whether a value is computed only from integers, whatever the type in which tiles
-        hold it: other proofs know positions and their remainders."""
+        """Return whether a value is computed only from integers and truth values (of any numbers),
+        whatever the type in which tiles hold it: other proofs know positions and their
+        remainders."""
         if value.dtype.is_integer:
             return True
         op = self.makers.get(value)
         if op is None:
             return False
+        if isinstance(op.function, BinaryFn) and BINARY[op.function].truth:
+            return True
         if op.number is not None:
             return float(op.number).is_integer()
         return bool(op.operands) and all(map(self._is_of_integers, op.operands))

@@ -1,4 +1,4 @@
-"""Reshapes of reshapes are one, and nothing else changes."""
+"""Reshapes of reshapes are one; quotients of whole numbers stay in whatever type they are held."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from mirage.mlir_io import graph_from_text
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import evaluate_floats
-from mirage.semantics.scalar import DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph, Reshape, TensorType, Value
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
+from mirage.semantics.ugraph import KernelGraph, Reshape, TensorType, Value, all_ops
 from mirage.verify.normal_form.normalize import normalize
 
 SHAPES = ((24,), (2, 12), (4, 6), (2, 3, 4), (3, 8), (24, 1), (1, 4, 6))
@@ -46,6 +47,35 @@ def test_what_others_read_stays() -> None:
     graph = normalize(KernelGraph("g", (x,), tuple(b.ops), (y, z)))
     assert sum(isinstance(op, Reshape) for op in graph.ops) == 2
     check_graph(graph)
+
+
+PLACES = """
+kernel.graph @g(%x: tensor<6xf32>, %at: tensor<6xi64>) -> (tensor<1xi64>) {
+  %y = kernel.launch(%x, %at) grid [b = 1] schedule <warps = 1, stages = 1>
+      : (tensor<6xf32>, tensor<6xi64>) -> (tensor<1xi64>) {
+  ^bb0(%p: tensor<6xf32>, %q: tensor<6xi64>):
+    %a = block.load %p [[]] : tensor<6xf32> -> !block.tile<6xf32>
+    %b = block.load %q [[]] : tensor<6xi64> -> !block.tile<6xf32>
+    %c = block.constant 0.5 : !block.tile<f32>
+    %e = block.binary eq %a, %c : (!block.tile<6xf32>, !block.tile<f32>) -> !block.tile<6xf32>
+    %k = block.binary keep %e, %b
+        : (!block.tile<6xf32>, !block.tile<6xf32>) -> !block.tile<6xf32>
+    %m = block.reduce max %k dims [0] : (!block.tile<6xf32>) -> !block.tile<1xf32>
+    %n = block.constant 4.0 : !block.tile<f32>
+    %d = block.binary FN %m, %n : (!block.tile<1xf32>, !block.tile<f32>) -> !block.tile<1xf32>
+    block.store %d [[]] : !block.tile<1xf32>
+  }
+  kernel.return %y : tensor<1xi64>
+}
+"""
+
+
+@pytest.mark.parametrize("fn", [BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER])
+def test_a_tile_keeps_quotients_of_places(fn: BinaryFn) -> None:
+    """The place of a number in a row is whole, though it is chosen by comparing fractions and a
+    tile holds it as a float."""
+    graph = normalize(graph_from_text(PLACES.replace("FN", fn.value)).graph)
+    assert sum(op.function is fn for op in all_ops(graph.ops)) == 1
 
 
 @pytest.mark.parametrize("seed", range(20))
