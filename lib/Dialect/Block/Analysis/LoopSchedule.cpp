@@ -21,9 +21,8 @@ bool mirage::block::isDeferred(MatmulOp matmul) {
 }
 
 bool mirage::block::isScheduled(LoopOp loop) {
-  return llvm::any_of(loop.getBody().front(), [](Operation &op) {
-    return op.hasAttr(kStage) || op.hasAttr(kOrder);
-  });
+  return llvm::any_of(loop.getBody().front(),
+                      [](Operation &op) { return op.hasAttr(kStage) || op.hasAttr(kOrder); });
 }
 
 /// Loads, tiles in shared memory and numbers take no place: whoever reads them finds them.

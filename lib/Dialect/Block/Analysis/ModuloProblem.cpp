@@ -117,8 +117,7 @@ static llvm::SmallVector<int64_t> getReadUntil(const ModuloProblem &problem,
         continue;
       // The first wait for a product that is not older than this one.
       int64_t round = places[edge.from] < places[op] ? size : 0;
-      waited = std::min(waited,
-                        places[edge.to] + size * getRounds(edge, schedule) + round);
+      waited = std::min(waited, places[edge.to] + size * getRounds(edge, schedule) + round);
     }
     if (problem.ops[op].isWaited && schedule.stages[op] == 0)
       waited = std::min(waited, size);
@@ -132,8 +131,7 @@ int64_t ModuloProblem::getRegisters(const ModuloSchedule &schedule) const {
   llvm::SmallVector<int64_t> places = getPlaces(schedule), ends(places);
   llvm::SmallVector<int64_t> read = getReadUntil(*this, schedule);
   for (const Edge &edge : edges)
-    ends[edge.from] =
-        std::max(ends[edge.from], read[edge.to] + size * getRounds(edge, schedule));
+    ends[edge.from] = std::max(ends[edge.from], read[edge.to] + size * getRounds(edge, schedule));
   for (int64_t place = 0; place < size; ++place) {
     int64_t alive = 0, dying = 0;
     size_t at = schedule.order[place];

@@ -73,9 +73,8 @@ private:
       if (!llvm::is_contained(schedule.order, op) && isReady(op, schedule))
         ready.push_back(op);
     auto getKey = [&](size_t op) {
-      return std::make_pair(!problem.ops[op].isProduct, problem.ops[op].isProduct
-                                                            ? schedule.stages[op]
-                                                            : 0);
+      return std::make_pair(!problem.ops[op].isProduct,
+                            problem.ops[op].isProduct ? schedule.stages[op] : 0);
     };
     llvm::stable_sort(ready, [&](size_t a, size_t b) { return getKey(a) < getKey(b); });
     return ready;
@@ -88,8 +87,8 @@ private:
       return;
     }
     // No round is shorter than the work of the busier unit for one group.
-    if (best && std::make_tuple(least, least / problem.groups, countLate(schedule)) >=
-                    getRank(*best))
+    if (best &&
+        std::make_tuple(least, least / problem.groups, countLate(schedule)) >= getRank(*best))
       return;
     for (size_t op : getReady(schedule)) {
       if (!isFirst && --left <= 0)

@@ -78,8 +78,8 @@ void ProductPhases::findPhases() {
   }
 }
 
-/// In a scheduled loop, an op that depends on no product belongs to the phase of the products before
-/// it. The ops are in their order.
+/// In a scheduled loop, an op that depends on no product belongs to the phase of the products
+/// before it. The ops are in their order.
 void ProductPhases::placeFreeOps() {
   int64_t phase = 0;
   bool waited = true;

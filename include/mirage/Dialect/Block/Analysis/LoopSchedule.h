@@ -38,8 +38,8 @@ struct LoopBody {
 
   /// Whether every op of the body can be placed freely: none has a body of its own.
   bool isSchedulable = true;
-  /// Registers of a thread where most of the results are alive if the ops are executed one after the
-  /// other, each product waited for at once.
+  /// Registers of a thread where most of the results are alive if the ops are executed one after
+  /// the other, each product waited for at once.
   int64_t getPlainRegisters() const;
 
   /// Sets the attributes of all ops.

@@ -2,8 +2,8 @@
 //
 // Ops that a group of warps executes at each step of a loop, one after the other, and products,
 // which tensor cores execute beside the warps. An op of stage s is executed s steps late: while the
-// warps go through a round, ops of stage 0 work for step j and those of stage 1 for step j - 1. In a
-// round the ops come in one order; the warps wait for a product at the first op that reads it.
+// warps go through a round, ops of stage 0 work for step j and those of stage 1 for step j - 1. In
+// a round the ops come in one order; the warps wait for a product at the first op that reads it.
 //
 // A schedule is the stages and the order. Its period is the time of a round once all stages have
 // work, and not less than what all groups together need of the tensor cores, and of the warps'
@@ -88,9 +88,10 @@ struct ModuloProblem {
 };
 
 /// The least period; among those the least chain, then the fewest late ops; then the order in which
-/// products start as soon as they can, late ones after the others, and ops come by number. Branch and
-/// bound; at most `maxNodes` places are tried, a like number for each choice of stages, whose first
-/// order is always tried. Deterministic. Nothing if no schedule that was found fits the registers.
+/// products start as soon as they can, late ones after the others, and ops come by number. Branch
+/// and bound; at most `maxNodes` places are tried, a like number for each choice of stages, whose
+/// first order is always tried. Deterministic. Nothing if no schedule that was found fits the
+/// registers.
 std::optional<ModuloSchedule> solveModulo(const ModuloProblem &problem, int64_t maxNodes = 20000);
 
 } // namespace mirage::block
