@@ -93,7 +93,7 @@ private:
     } else {
       if (!body.isSchedulable || body.ops.size() < 2 || loop.getExtent() < 2)
         return 0;
-      std::optional<ModuloSchedule> found = solveModulo(body.problem);
+      std::optional<ModuloSchedule> found = solveModulo(body.problem, placesTried);
       if (!found)
         return 0;
       body.write(*found);
@@ -140,6 +140,9 @@ private:
     ++numSpeculating;
     return needed;
   }
+
+  /// A few milliseconds; bodies of up to about eight ops are solved exactly.
+  static constexpr int64_t placesTried = 2000;
 
   /// Registers of a thread in addition to the sums of running products: descriptors, addresses,
   /// counters. The assembler spills none while products run: with fewer registers it serialises the
