@@ -2,11 +2,12 @@
 //
 // Random small problems, the same in each run: what a solver gives must be a
 // solution, cost what it says, and be no worse than brute force where it says
-// that nothing is better. Run by lit (shared-memory.test, layouts.test).
+// that nothing is better. Run by lit (shared-memory.test, layouts.test, schedules.test).
 //
 //===----------------------------------------------------------------------===//
 
 #include "mirage/Dialect/Block/Analysis/AssignmentProblem.h"
+#include "mirage/Dialect/Block/Analysis/ModuloProblem.h"
 #include "mirage/Dialect/Thread/Transforms/SharedMemoryProblem.h"
 
 #include "llvm/ADT/StringRef.h"
@@ -14,6 +15,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <numeric>
 #include <random>
 
 using namespace mirage;
@@ -228,6 +230,113 @@ void testIllPosedAssignment() {
     llvm::outs() << problem.verify(choices).value_or("a solution") << "\n";
 }
 
+//===----------------------------------------------------------------------===//
+// Schedules of loop bodies
+//===----------------------------------------------------------------------===//
+
+block::ModuloProblem drawBody(Random &random) {
+  block::ModuloProblem problem;
+  int64_t count = draw(random, 1, 5);
+  for (int64_t i = 0; i < count; ++i) {
+    bool isProduct = draw(random, 0, 2) == 0;
+    problem.ops.push_back({isProduct, draw(random, 0, 5), draw(random, 0, 3),
+                           isProduct ? draw(random, 0, 1) : 0, draw(random, 0, 1) == 0,
+                           isProduct && draw(random, 0, 1) == 0});
+    for (int64_t from = 0; from < i; ++from)
+      if (draw(random, 0, 1))
+        problem.edges.push_back({size_t(from), size_t(i), 0});
+    if (isProduct && draw(random, 0, 1))
+      problem.edges.push_back({size_t(i), size_t(draw(random, 0, i)), 1});
+  }
+  problem.groups = draw(random, 1, 2);
+  problem.registers = draw(random, 2, 9);
+  return problem;
+}
+
+/// Period and chain of the best schedule, of all stages and orders.
+std::optional<std::pair<int64_t, int64_t>> bestRound(const block::ModuloProblem &problem) {
+  std::optional<std::pair<int64_t, int64_t>> best;
+  size_t count = problem.ops.size();
+  for (size_t late = 0; late < size_t(1) << count; ++late) {
+    block::ModuloSchedule schedule;
+    for (size_t op = 0; op < count; ++op)
+      schedule.stages.push_back(int64_t(late >> op & 1));
+    schedule.order.resize(count);
+    std::iota(schedule.order.begin(), schedule.order.end(), size_t(0));
+    do {
+      if (problem.verify(schedule))
+        continue;
+      int64_t chain = problem.getChain(schedule);
+      std::pair<int64_t, int64_t> round{std::max(chain, problem.getLeastPeriod()), chain};
+      best = std::min(best.value_or(round), round);
+    } while (std::next_permutation(schedule.order.begin(), schedule.order.end()));
+  }
+  return best;
+}
+
+void testSchedules(Report &report) {
+  Random random(3);
+  int infeasible = 0, late = 0, hurriedIsWorse = 0;
+  for (; report.problems < 1000; ++report.problems) {
+    block::ModuloProblem problem = drawBody(random);
+    report.expect(!problem.check(), "is well-posed");
+    auto best = bestRound(problem);
+    auto found = block::solveModulo(problem), hurried = block::solveModulo(problem, 1);
+    report.expect(found.has_value() == best.has_value(), "solved what has no solution, or not");
+    infeasible += !best;
+    if (!found)
+      continue;
+    report.expect(!problem.verify(*found), "not a solution");
+    report.expect(found->optimal, "all are small enough for the solver");
+    report.expect(found->period == best->first && found->chain == best->second,
+                  "called optimal, but is not");
+    late += llvm::is_contained(found->stages, 1);
+    // Without time to search it is still a solution.
+    report.expect(!hurried || !problem.verify(*hurried), "not a solution in little time");
+    hurriedIsWorse += !hurried || hurried->chain > best->second;
+  }
+  report.expect(infeasible > 0, "some have no solution");
+  report.expect(late > 0, "some have late products");
+  report.expect(hurriedIsWorse > 0, "some are too hard for the first order");
+}
+
+/// A product, ops on its result, and a product of what they give (attention).
+void testAttention() {
+  block::ModuloProblem problem;
+  problem.ops = {{true, 512, 64, 0, false}, {false, 800, 64}, {false, 64, 32}, {true, 512, 0, 1}};
+  problem.edges = {{0, 1}, {1, 2}, {2, 3}, {3, 2, 1}};
+  for (int64_t registers : {128, 96, 64}) {
+    problem.registers = registers;
+    auto found = block::solveModulo(problem);
+    llvm::outs() << registers << " registers: ";
+    if (!found) {
+      llvm::outs() << "no schedule\n";
+      continue;
+    }
+    llvm::outs() << "stage " << found->stages[3] << ", order";
+    for (size_t op : found->order)
+      llvm::outs() << " " << op;
+    llvm::outs() << ", " << found->chain << " clocks, " << found->registers << " registers\n";
+  }
+  auto say = [&](std::initializer_list<int64_t> stages, std::initializer_list<size_t> order) {
+    auto wrong = problem.verify({stages, order});
+    llvm::outs() << (wrong ? "op " + std::to_string(wrong->op) + ": " + wrong->message
+                           : std::string("a solution"))
+                 << "\n";
+  };
+  problem.registers = 112;
+  say({0, 0, 0}, {0, 1, 2, 3});
+  say({0, 0, 0, 0}, {0, 1, 2, 2});
+  say({0, 1, 0, 0}, {0, 1, 2, 3});
+  say({0, 0, 0, 0}, {0, 2, 1, 3});
+  say({0, 0, 0, 1}, {0, 1, 2, 3});
+  say({0, 0, 0, 1}, {0, 3, 1, 2});
+  problem.registers = 32;
+  say({0, 0, 0, 0}, {0, 1, 2, 3});
+  problem.edges.push_back({2, 1, 0});
+  llvm::outs() << problem.check().value_or("well-posed") << "\n";
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -239,8 +348,11 @@ int main(int argc, char **argv) {
   } else if (what == "layouts") {
     testAssignment(report);
     testIllPosedAssignment();
+  } else if (what == "schedules") {
+    testSchedules(report);
+    testAttention();
   } else {
-    llvm::errs() << "usage: mirage-test-solvers shared-memory | layouts\n";
+    llvm::errs() << "usage: mirage-test-solvers shared-memory | layouts | schedules\n";
     return 2;
   }
   llvm::outs() << report.problems << " problems, " << report.failures << " failures\n";

@@ -7,6 +7,7 @@
 
 #include "mirage/Conversion/Passes.h"
 #include "mirage/Dialect/Block/Analysis/Clusters.h"
+#include "mirage/Dialect/Block/Analysis/LoopSchedule.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -69,7 +70,7 @@ private:
         op->emitOpError("expected 'warps' (mirage-assign-layouts), got none");
         return WalkResult::interrupt();
       }
-      if (failed(checkDeferred(op)))
+      if (failed(applySchedule(op)))
         return WalkResult::interrupt();
       if (op->hasAttr(block::kTurns) &&
           op->getParentOfType<kernel::LaunchOp>().getSchedule()->getResident()) {
@@ -98,21 +99,15 @@ private:
     return schedule.getWarps() + (schedule.usesWarpgroups() ? 4 : 0);
   }
 
-  /// Products are deferred together, and only if that is possible.
-  static LogicalResult checkDeferred(Operation *op) {
-    auto matmul = dyn_cast<block::MatmulOp>(op);
-    if (!matmul || !matmul.getDeferred())
-      return success();
-    auto loop = dyn_cast<block::LoopOp>(op->getParentOp());
-    if (!loop || !matmul.getWarpgroup())
-      return op->emitOpError("expected a deferred product to be one of warpgroups in a loop");
-    block::ProductPhases phases(loop);
-    if (std::optional<std::string> why = phases.whyNotDeferred())
-      return op->emitOpError("cannot be deferred: expected ") << *why;
-    for (block::MatmulOp other : loop.getBody().getOps<block::MatmulOp>())
-      if (other.getDeferred() != (phases.getPhase(other) == phases.getCount()))
-        return other->emitOpError(
-            "expected all of the last products to be deferred, and no others");
+  /// Brings the ops of scheduled loops into their order, if that is possible.
+  static LogicalResult applySchedule(Operation *op) {
+    if (auto loop = dyn_cast<block::LoopOp>(op); loop && block::isScheduled(loop)) {
+      kernel::ScheduleAttr schedule = *op->getParentOfType<kernel::LaunchOp>().getSchedule();
+      if (!schedule.usesWarpgroups())
+        return op->emitOpError("expected a scheduled loop in a launch whose products warpgroups "
+                               "compute");
+      return block::applySchedule(loop, schedule.getWarps() / 4);
+    }
     return success();
   }
 

@@ -2,6 +2,7 @@
 
 #include "TileEmitter.h"
 
+#include "mirage/Dialect/Block/Analysis/LoopSchedule.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 #include "mlir/IR/Matchers.h"
@@ -78,11 +79,11 @@ Value TileEmitter::getAccumulator(block::MatmulOp op, FragmentType productType) 
       Value rescale = result ? accumulate.getRescale(number) : Value();
       if (result && accumulate.getFn(number) == block::AccumulateFn::Sum &&
           accumulate->getBlock() == op->getBlock() &&
-          (!rescale || op.getDeferred() || get(rescale))) {
+          (!rescale || block::isDeferred(op) || get(rescale))) {
         // The accumulator of a deferred product was rescaled at the end of the
         // previous step.
         Value accumulator =
-            op.getDeferred() ? accumulators.lookup(result) : emitRescaled(accumulate, number);
+            block::isDeferred(op) ? accumulators.lookup(result) : emitRescaled(accumulate, number);
         accumulated.insert(op.getResult());
         if (op.getSwapped()) {
           auto type = cast<FragmentType>(accumulator.getType());

@@ -2,6 +2,7 @@
 
 #include "RingLoop.h"
 
+#include "mirage/Dialect/Block/Analysis/LoopSchedule.h"
 #include "mirage/Dialect/Block/Analysis/ShiftedBoxes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -18,17 +19,19 @@ RingLoop::RingLoop(TileEmitter &tiles, block::LoopOp op)
     : tiles(tiles), builder(tiles.builder), op(op),
       accumulate(cast<block::AccumulateOp>(op.getBody().front().getTerminator())), phases(op),
       rings(tiles.rings.lookup(op)), maxima(op.getBody().front().getOps<block::RunningMaxOp>()),
-      deferred(phases.isDeferred()) {
+      deferred(phases.isDeferred() && phases.getCount() > 1),
+      factorsOverlap(phases.isDeferred() && phases.getCount() == 1) {
   // With a single slot, nothing would arrive for the next step before this one
   // is released. Factors of the first products are computed before any wait.
   auto isHeld = [](block::MatmulOp product) { return !getShared(product.getLhs()); };
   ArrayRef<block::MatmulOp> last = phases.getProducts(phases.getCount());
   overlaps = !deferred && op.getStages().value_or(1) > 1 &&
              llvm::all_of(last, block::isOnlySummed) &&
-             (phases.getCount() > 1 || llvm::none_of(last, isHeld));
+             (phases.getCount() > 1 || factorsOverlap || llvm::none_of(last, isHeld));
+  if (deferred || factorsOverlap)
+    findLate();
   if (!deferred)
     return;
-  findLate();
   if (op->hasAttr(block::kSpeculates))
     speculation = block::getSpeculatedStep(op);
 }
@@ -137,6 +140,7 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
   waitForSlots(1, tiles.index(0));
   takeTurn(tiles.index(0));
   start(1, tiles.index(0));
+  emitBesideProducts(1, tiles.index(0));
   finish(1);
   emitFirstOps(tiles.index(0), /*speculates=*/false);
   emitPhases(2, last - 1, tiles.index(0));
@@ -163,6 +167,7 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
     start(1, step);
     waitForSlots(last, previous);
     start(last, previous);
+    emitBesideProducts(1, step);
     finish(1);
     emitFirstOps(step, speculation.has_value());
     emitPhases(2, last - 1, step);
@@ -181,6 +186,18 @@ void RingLoop::emitDeferredLoop(SmallVector<Value> carried) {
     tiles.accumulators[getSum(product)] = tiles.get(product.getResult());
 }
 
+/// The f32 values of which late ops make factors.
+SmallVector<Value> RingLoop::getLateOperands() {
+  llvm::SetVector<Value> passed;
+  for (Operation *made : late)
+    for (Value operand : made->getOperands())
+      if (Value fragment = tiles.get(operand);
+          fragment && !llvm::is_contained(late, operand.getDefiningOp()) &&
+          cast<FragmentType>(fragment.getType()).getElementType().isF32())
+        passed.insert(operand);
+  return passed.takeVector();
+}
+
 /// Waits for the deferred products, makes the factors of the next ones, and
 /// rescales their sums.
 void RingLoop::finishDeferred() {
@@ -195,13 +212,7 @@ void RingLoop::finishDeferred() {
       tiles.getRescaleFactor(rescale, getTile(sum), tiles.typeOf(sum));
     }
   if (!underWay.empty()) {
-    llvm::SetVector<Value> passed;
-    for (Operation *made : late)
-      for (Value operand : made->getOperands())
-        if (Value fragment = tiles.get(operand);
-            fragment && !llvm::is_contained(late, operand.getDefiningOp()) &&
-            cast<FragmentType>(fragment.getType()).getElementType().isF32())
-          passed.insert(operand);
+    SmallVector<Value> passed = getLateOperands();
     // The assembler moves arithmetic after the wait for products, where nothing
     // else runs. It does not move it across a branch, such as that of a wait
     // for a slot.
@@ -211,7 +222,7 @@ void RingLoop::finishDeferred() {
                                    tiles.getRingStep(op, underWay.front().step));
         break;
       }
-    finish(underWay.size(), passed.getArrayRef());
+    finish(underWay.size(), passed);
   }
   emitLate();
   for (block::MatmulOp product : products) {
@@ -236,11 +247,42 @@ void RingLoop::emitPhases(int64_t first, int64_t last, Value step) {
     if (phase > 0) {
       waitForSlots(phase, step);
       start(phase, step);
+      emitBesideProducts(phase, step);
       bool stays = overlaps && phase == phases.getCount();
       finish(underWay.size() - (stays ? 1 : 0));
     }
-    emitOps(phase, step);
+    if (phase == 0 && factorsOverlap)
+      emitFactors(step);
+    else
+      emitOps(phase, step);
   }
+}
+
+/// Computes the factors of a step's products while those of the previous step run.
+void RingLoop::emitFactors(Value step) {
+  waitForRead(0, step);
+  for (Operation &inner : op.getBody().front().without_terminator())
+    if (isComputed(&inner, 0))
+      tiles.emit(&inner);
+  finish(underWay.size(), getLateOperands());
+  emitLate();
+  releaseRead(0, step);
+}
+
+bool RingLoop::hasBesideProducts(int64_t phase) {
+  return llvm::any_of(op.getBody().front(), [&](Operation &inner) {
+    return phases.getPhase(&inner) == phase && phases.isBesideProducts(&inner);
+  });
+}
+
+/// The ops of the phase that do not wait for its products.
+void RingLoop::emitBesideProducts(int64_t phase, Value step) {
+  if (!hasBesideProducts(phase))
+    return;
+  waitForReads(phase, step);
+  for (Operation &inner : op.getBody().front().without_terminator())
+    if (phases.getPhase(&inner) == phase && phases.isBesideProducts(&inner))
+      tiles.emit(&inner);
 }
 
 void RingLoop::emitOps(int64_t phase, Value step) {
@@ -254,14 +296,20 @@ void RingLoop::emitOps(int64_t phase, Value step) {
 /// Whether the op is computed in the phase, as a separate op.
 bool RingLoop::isComputed(Operation *inner, int64_t phase) const {
   return phases.getPhase(inner) == phase && !isa<block::MatmulOp>(inner) && !isView(inner) &&
-         !llvm::is_contained(late, inner);
+         !phases.isBesideProducts(inner) && !llvm::is_contained(late, inner);
 }
 
 /// Waits for the slots that ops other than products read first in the phase.
-void RingLoop::waitForRead(int64_t phase, Value step) {
+void RingLoop::waitForReads(int64_t phase, Value step) {
   for (auto [loads, ring] : llvm::zip_equal(phases.getRings(), rings))
     if (loads.first == phase && (!loads.byProducts || phase == 0))
       waitForSlot(loads, ring, step);
+}
+
+/// The same, if ops beside the products have not waited for them.
+void RingLoop::waitForRead(int64_t phase, Value step) {
+  if (!hasBesideProducts(phase))
+    waitForReads(phase, step);
 }
 
 void RingLoop::releaseRead(int64_t phase, Value step) {
@@ -279,15 +327,23 @@ void RingLoop::endStep(Value step) {
       release(ring, step);
 }
 
+/// Whether the op reads tiles of rings, which are released before late ops.
+bool RingLoop::readsRing(Operation *inner) const {
+  return llvm::any_of(inner->getOperands(), [&](Value operand) {
+    Operation *made = operand.getDefiningOp();
+    return made && made->getBlock() == inner->getBlock() && isView(made);
+  });
+}
+
 void RingLoop::findLate() {
   for (Operation &inner : llvm::reverse(op.getBody().front().without_terminator())) {
     if (inner.getNumResults() != 1 || isa<block::MatmulOp, block::ConstantOp>(inner) ||
-        isView(&inner) || inner.use_empty() ||
+        isView(&inner) || inner.use_empty() || readsRing(&inner) ||
         getTile(inner.getResult(0)).getElementType().getIntOrFloatBitWidth() == 32)
       continue;
     bool isLate = llvm::all_of(inner.getUsers(), [&](Operation *user) {
       auto product = dyn_cast<block::MatmulOp>(user);
-      return (product && product.getDeferred()) || llvm::is_contained(late, user);
+      return (product && block::isDeferred(product)) || llvm::is_contained(late, user);
     });
     if (isLate)
       late.push_back(&inner);

@@ -18,6 +18,9 @@
 //     factors for the next step, sums rescaled
 //   the last products of the last step
 //
+// If the only products of a step are deferred, their factors are computed in registers: they start
+// at the end of a step, and the warps wait for them before they write the next step's factors.
+//
 // In such loops, groups of warps can take turns in starting products: while one
 // computes, the tensor cores work for the other. Otherwise all would compute at
 // the same time. A turn passes cyclically from group to group, as soon as a
@@ -69,6 +72,8 @@ private:
   void emitDeferredLoop(llvm::SmallVector<mlir::Value> carried);
 
   void enterStep(mlir::Value step);
+  void emitFactors(mlir::Value step);
+  void emitBesideProducts(int64_t phase, mlir::Value step);
   void emitPhases(int64_t first, int64_t last, mlir::Value step);
   void emitOps(int64_t phase, mlir::Value step);
   void emitFirstOps(mlir::Value step, bool speculates);
@@ -83,6 +88,8 @@ private:
   void endStep(mlir::Value step);
   bool isComputed(mlir::Operation *inner, int64_t phase) const;
   void waitForRead(int64_t phase, mlir::Value step);
+  void waitForReads(int64_t phase, mlir::Value step);
+  bool hasBesideProducts(int64_t phase);
   void releaseRead(int64_t phase, mlir::Value step);
 
   void takeTurn(mlir::Value step);
@@ -100,6 +107,8 @@ private:
   bool isView(mlir::Operation *op) const;
 
   void findLate();
+  bool readsRing(mlir::Operation *inner) const;
+  llvm::SmallVector<mlir::Value> getLateOperands();
   mlir::Value getSum(block::MatmulOp product);
 
   TileEmitter &tiles;
@@ -110,6 +119,8 @@ private:
   llvm::SmallVector<mlir::Value> rings;
   llvm::SmallVector<block::RunningMaxOp> maxima;
   bool deferred, overlaps;
+  /// The only products of a step run while the next one's factors are computed.
+  bool factorsOverlap = false;
   std::optional<block::SpeculatedStep> speculation;
   LoopSteps steps;
   /// Ops that make factors of deferred products out of f32 values, which are

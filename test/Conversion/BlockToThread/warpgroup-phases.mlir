@@ -5,8 +5,10 @@
 // with that step's first product. The factor from before the loop is a ring of one
 // slot.
 
-// BLOCK: %[[S:.*]] = block.matmul {{.*}} {warpgroup, warps = array<i64: 4, 1, 1>}
-// BLOCK: block.matmul {{.*}} {deferred, warpgroup, warps = array<i64: 4, 1, 1>}
+// BLOCK: %[[S:.*]] = block.matmul {{.*}} {block.order = 0 : i64, block.stage = 0 : i64, warpgroup, warps = array<i64: 4, 1, 1>}
+// BLOCK: block.unary silu {{.*}} {block.order = 2 : i64, block.stage = 0 : i64}
+// BLOCK: block.cast {{.*}} {block.order = 3 : i64, block.stage = 0 : i64}
+// BLOCK: block.matmul {{.*}} {block.order = 1 : i64, block.stage = 1 : i64, warpgroup, warps = array<i64: 4, 1, 1>}
 
 // CHECK-LABEL: gpu.func @hidden_0
 // CHECK: %[[X:.*]] = thread.ring_create readers 4 : <1, <64x64xf16, swizzle = 128>>
@@ -75,7 +77,7 @@ kernel.graph @hidden(%x: tensor<64x64xf16>, %u: tensor<64x192xf16>, %v: tensor<1
 // the second product, which runs in the next step.
 
 // BLOCK-LABEL: kernel.graph @counted
-// BLOCK: block.matmul {{.*}} {deferred, warpgroup, warps = array<i64: 4, 1, 1>}
+// BLOCK: block.matmul {{.*}} {block.order = 1 : i64, block.stage = 1 : i64, warpgroup, warps = array<i64: 4, 1, 1>}
 
 // CHECK-LABEL: gpu.func @counted_0
 // CHECK: thread.warps first 0 count 4

@@ -3,6 +3,7 @@
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
+#include "mirage/Dialect/Block/Analysis/LoopSchedule.h"
 #include "mirage/Dialect/Block/Analysis/WarpgroupProducts.h"
 #include "mirage/Dialect/Common/ElementTypes.h"
 
@@ -28,8 +29,7 @@ bool mirage::block::isOnlySummed(MatmulOp matmul) {
          accumulate.getFn(use.getOperandNumber()) == AccumulateFn::Sum;
 }
 
-/// The running maximum that rescales the sum of a product, or null.
-static Value getRescale(MatmulOp matmul) {
+Value mirage::block::getRescale(MatmulOp matmul) {
   if (!isOnlySummed(matmul))
     return {};
   OpOperand &use = *matmul->getUses().begin();
@@ -60,6 +60,8 @@ void ProductPhases::findPhases() {
     }
     phases[&op] = phase;
   }
+  if (isScheduled(loop))
+    return placeFreeOps();
   // Products of the last of several phases may be deferred to the next step, together with all
   // later ops that depend on them.
   int64_t latest = getCount() > 1 ? getCount() - 1 : getCount();
@@ -73,6 +75,27 @@ void ProductPhases::findPhases() {
       else if (user != body.getTerminator())
         phase = std::min(phase, phases[user]);
     phases[&op] = phase;
+  }
+}
+
+/// In a scheduled loop, an op that depends on no product belongs to the phase of the products
+/// before it. The ops are in their order.
+void ProductPhases::placeFreeOps() {
+  int64_t phase = 0;
+  bool waited = true;
+  for (Operation &op : loop.getBody().front().without_terminator()) {
+    int64_t &own = phases[&op];
+    if (auto matmul = dyn_cast<MatmulOp>(op)) {
+      if (!block::isDeferred(matmul) && own > phase) {
+        phase = own;
+        waited = false;
+      }
+      continue;
+    }
+    waited |= own == phase;
+    if (!waited && op.hasAttr(kOrder))
+      beside.insert(&op);
+    own = std::max(own, phase);
   }
 }
 
@@ -107,18 +130,20 @@ void ProductPhases::findRings() {
 
 bool ProductPhases::isDeferred() const {
   return getCount() > 0 &&
-         llvm::any_of(products.back(), [](MatmulOp matmul) { return matmul.getDeferred(); });
+         llvm::any_of(products.back(), [](MatmulOp matmul) { return block::isDeferred(matmul); });
 }
 
 std::optional<std::string> ProductPhases::whyNotDeferred() {
-  if (getCount() < 2)
-    return "products that depend on other products of the step";
+  if (getCount() < 1 || (getCount() == 1 && getHeldFactors().empty()))
+    return "products that depend on other products of the step, or on factors computed in it";
+  if (getCount() == 1 && llvm::any_of(products.back(), getRescale))
+    return "sums that are not rescaled before them";
   if (!llvm::all_of(products.back(), isOnlySummed))
     return "last products that the loop does nothing with but sum them";
   if (loop.getStages().value_or(1) < 2)
     return "at least 2 stages";
   for (const RingLoads &ring : rings)
-    if (ring.last == getCount() && (ring.first < getCount() || ring.byOps))
+    if (getCount() > 1 && ring.last == getCount() && (ring.first < getCount() || ring.byOps))
       return "tiles that nothing reads but the last products";
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include "mirage/Dialect/Block/Analysis/HeldTile.h"
 #include "mirage/Dialect/Block/Analysis/LayoutModel.h"
+#include "mirage/Dialect/Block/Analysis/LoopSchedule.h"
 #include "mirage/Dialect/Block/Analysis/OverlappingTiles.h"
 #include "mirage/Dialect/Block/Analysis/ProductPhases.h"
 #include "mirage/Dialect/Block/Analysis/RegisterEstimate.h"
@@ -65,30 +66,57 @@ private:
       return success();
     }
     int64_t registers = estimateTileRegisters(launch);
-    for (auto loop : launch.getBody().getOps<LoopOp>())
-      registers = std::max(registers, deferProducts(launch, loop, target));
+    for (auto loop : launch.getBody().getOps<LoopOp>()) {
+      FailureOr<int64_t> needed = schedule(launch, loop, target);
+      if (failed(needed))
+        return failure();
+      registers = std::max(registers, *needed);
+    }
     shareRegisters(launch, registers, target);
     return success();
   }
 
-  /// The last products of a step run in parallel with the first ones of the next step if registers
-  /// hold the values carried from one to the other: their factors. Returns the registers that this
-  /// takes, or 0.
-  int64_t deferProducts(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
+  /// Gives the ops of a loop's body stages and an order, unless they have them: the last products
+  /// of a step run in parallel with the first ones of the next step if registers hold the values
+  /// carried from one to the other. Returns the registers that this takes, or 0.
+  FailureOr<int64_t> schedule(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
+    int64_t groups = launch.getSchedule()->getWarps() / 4;
+    int64_t budget = getTileRegisterBudget(target, *launch.getSchedule());
+    int64_t around = estimateTileRegisters(launch);
+    LoopBody body(loop, groups, budget);
+    int64_t plain = body.getPlainRegisters();
+    // What the estimate counts besides the results of the body.
+    body.problem.registers = budget - std::max<int64_t>(around - plain, 0);
+    if (isScheduled(loop)) {
+      if (failed(applySchedule(loop, groups, body.problem.registers)))
+        return failure();
+    } else {
+      if (!body.isSchedulable || body.ops.size() < 2 || loop.getExtent() < 2)
+        return 0;
+      std::optional<ModuloSchedule> found = solveModulo(body.problem, placesTried);
+      if (!found)
+        return 0;
+      body.write(*found);
+      if (failed(applySchedule(loop, groups)))
+        return failure();
+    }
+    return finishSchedule(launch, loop, target);
+  }
+
+  /// The registers of a scheduled loop, whose groups take turns if they defer products.
+  int64_t finishSchedule(kernel::LaunchOp launch, LoopOp loop, const Chip &target) {
     ProductPhases phases(loop);
-    if (phases.whyNotDeferred() || loop.getExtent() < 2)
+    if (!phases.isDeferred())
       return 0;
+    ++numDeferred;
     int64_t needed = estimateTileRegisters(launch);
     for (Value factor : phases.getHeldFactors())
       needed += getTileRegisters(factor);
-    if (needed > getTileRegisterBudget(target, *launch.getSchedule()))
-      return 0;
-    for (MatmulOp matmul : phases.getProducts(phases.getCount()))
-      matmul.setDeferred(true);
+    if (phases.getCount() == 1)
+      return needed;
     // Turns are counted from a block's start.
     if (launch.getSchedule()->getWarps() > 4 && !launch.getSchedule()->getResident())
       loop->setAttr(kTurns, UnitAttr::get(&getContext()));
-    ++numDeferred;
     return std::max(needed, speculate(launch, loop, target));
   }
 
@@ -112,6 +140,9 @@ private:
     ++numSpeculating;
     return needed;
   }
+
+  /// A few milliseconds; bodies of up to about eight ops are solved exactly.
+  static constexpr int64_t placesTried = 2000;
 
   /// Registers of a thread in addition to the sums of running products: descriptors, addresses,
   /// counters. The assembler spills none while products run: with fewer registers it serialises the

@@ -8,7 +8,7 @@
 //             together; then what depends on them
 //
 // What does not depend on products is computed as late as it is needed, so that
-// it takes no registers before.
+// it takes no registers before; in a scheduled loop (LoopSchedule.h) in its place.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +42,9 @@ public:
   llvm::ArrayRef<MatmulOp> getProducts(int64_t phase) const { return products[phase - 1]; }
   /// The phase in which an op of the body is computed.
   int64_t getPhase(mlir::Operation *op) const { return phases.lookup(op); }
+  /// Whether the op, in a scheduled loop, is placed between products of its phase and the first op
+  /// that depends on them.
+  bool isBesideProducts(mlir::Operation *op) const { return beside.contains(op); }
   /// By first phase.
   llvm::ArrayRef<RingLoads> getRings() const { return rings; }
 
@@ -54,12 +57,14 @@ public:
 
 private:
   void findPhases();
+  void placeFreeOps();
   void findRings();
 
   LoopOp loop;
   llvm::DenseMap<mlir::Operation *, int64_t> phases;
   llvm::SmallVector<llvm::SmallVector<MatmulOp>> products;
   llvm::SmallVector<RingLoads> rings;
+  llvm::DenseSet<mlir::Operation *> beside;
 };
 
 /// On loops with deferred products: groups of warps take turns in starting them, so that one group
@@ -70,6 +75,9 @@ constexpr llvm::StringLiteral kTurns = "block.turns";
 /// and added to the loop's sum in f32: one of 8-bit factors, whose sums have about
 /// 14 bits in the hardware.
 bool isPromoted(MatmulOp matmul);
+
+/// The running maximum that rescales the sum of a product, or null.
+mlir::Value getRescale(MatmulOp matmul);
 
 /// Whether only sums of its loop use a product, so that it may stay in flight.
 bool isOnlySummed(MatmulOp matmul);

@@ -217,10 +217,7 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
     `mirage-assign-layouts` records how the warps share the product. `warps` are the
     numbers of warps along m, n and k. `swapped` computes the transposed product,
     which puts few rows on the small side of the tensor-core instruction. With
-    `warpgroup`, groups of four warps multiply tiles in shared memory. With
-    `deferred` (`mirage-pipeline-loops`), the product of one step is computed during
-    the next step, alongside the first products of that step. Only products in loops
-    that have `warpgroup`, and that are used by nothing but sums, can be deferred.
+    `warpgroup`, groups of four warps multiply tiles in shared memory.
 
     ```mlir
     %p = block.matmul %x, %w : (!block.tile<16x64xf16>, !block.tile<64x48xf16>) -> !block.tile<16x48xf32>
@@ -228,7 +225,7 @@ def Block_MatmulOp : Block_OtherTileOp<"matmul",
   }];
   let arguments = (ins Block_TileType:$lhs, Block_TileType:$rhs,
                        OptionalAttr<DenseI64ArrayAttr>:$warps, UnitAttr:$swapped,
-                       UnitAttr:$warpgroup, UnitAttr:$deferred, UnitAttr:$tf32);
+                       UnitAttr:$warpgroup, UnitAttr:$tf32);
   let assemblyFormat = "$lhs `,` $rhs (`tf32` $tf32^)? attr-dict `:` functional-type(operands, $result)";
 }
 

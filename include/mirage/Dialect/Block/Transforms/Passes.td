@@ -163,10 +163,12 @@ def PipelineLoops : Pass<"mirage-pipeline-loops"> {
     once without sharing of memory between tiles: all warps would wait idly for a copy that begins
     after a product or a loop.
 
-    If warpgroups multiply, and some products of a step depend on others of the same
-    step, the last products are marked as `deferred`, provided that this is possible
-    and there are enough registers: they run while the warps compute with the results
-    of the next step's first products.
+    If warpgroups multiply, the ops of a loop's body get stages and an order
+    (`block.stage`, `block.order`): the modulo schedule with the least time of a
+    step for which there are enough registers. Products of stage 1 run in the next
+    step, while the warps compute with the results of that step's first products, or
+    the factors of its only products. Products that are started together have one
+    place. Ops that already have these attributes keep them; they are checked.
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRings", "rings", "loads that became rings">,
