@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from mirage.semantics.builder import Builder
-from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
@@ -30,6 +29,7 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.verify.normal_form.empty_rows import is_identity
+from mirage.verify.shared_inputs.whole_functions import bits_of
 
 _BITS = {DType.I8: 8, DType.I16: 16, DType.I32: 32, DType.I64: 64}
 _AND, _OR, _XOR = "bit_and", "bit_or", "bit_xor"
@@ -52,14 +52,13 @@ def without_bit_calls(graph: KernelGraph) -> KernelGraph:
     return KernelGraph(graph.name, graph.inputs, tuple(reading.build.ops), outputs)
 
 
-def _function(op: Op) -> str | None:
-    """Return the function of bits that a call computes, of numbers whose types have a sign."""
-    if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
+def _function(op: Op) -> tuple[str, External] | None:
+    """Return the function of bits that a call computes, of numbers whose types have a sign, and the
+    call."""
+    found = bits_of(op)
+    if found is None or found[0] not in (_AND, _OR, _XOR):
         return None
-    if not all(v.dtype in _BITS for v in (*op.operands, op.result)):
-        return None
-    name = BIT_BASES.get(op.target.rpartition(".")[0])
-    return name if name in (_AND, _OR, _XOR) else None
+    return found if all(v.dtype in _BITS for v in (*op.operands, op.result)) else None
 
 
 class _Reading:
@@ -145,12 +144,13 @@ class _Reading:
 
     def _written(self, op: Op) -> Value | None:
         """Write what a call computes; None if the op is no such call or stays as it is."""
-        name = _function(op)
-        if name is None or not isinstance(op, External):
+        function = _function(op)
+        if function is None:
             return None
+        name, call = function
         wide = op.result.dtype
         operands = [v if v.dtype is wide else self.build.cast(v, wide) for v in op.operands]
-        given = dict(op.arguments).get("other")
+        given = dict(call.arguments).get("other")
         if isinstance(given, int):
             operands.append(self.build.constant(given, wide))
         self._note()

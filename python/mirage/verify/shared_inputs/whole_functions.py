@@ -69,11 +69,11 @@ def with_whole_functions(first: KernelGraph, second: KernelGraph) -> Pair | None
 
 
 def _may_have(op: Op) -> bool:
-    whole = op.function in (BinaryFn.REMAINDER, BinaryFn.FLOOR_DIV) or _bits(op) is not None
+    whole = op.function in (BinaryFn.REMAINDER, BinaryFn.FLOOR_DIV) or bits_of(op) is not None
     return whole and op.results[0].dtype.is_integer
 
 
-def _bits(op: Op) -> tuple[str, External] | None:
+def bits_of(op: Op) -> tuple[str, External] | None:
     """Return the name of the function of bits that a call computes, and the call."""
     if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
         return None
@@ -159,7 +159,7 @@ class _Found:
         if len(sources) != 1 or len(op.results) != 1:
             return None
         (source,) = sources
-        if source.shape != op.result.shape or not (isinstance(op, Elementwise) or _bits(op)):
+        if source.shape != op.result.shape or not (isinstance(op, Elementwise) or bits_of(op)):
             return None
         arithmetic = self._of(source)
         xs: list[Function] = []
@@ -230,7 +230,7 @@ def _scaled(b: Builder, x: Value, by: int, plus: int, dtype: DType) -> Value:
 
 def _applied(arithmetic: Functions, op: Op, xs: list[Function]) -> Function:
     """Apply an op to functions. Raise :class:`NoFunction` if it is not known what that is."""
-    if (found := _bits(op)) is not None:
+    if (found := bits_of(op)) is not None:
         name, call = found
         numbers = {k: n for k, n in call.arguments if isinstance(n, int)}
         if len(xs) == 1 and len(numbers) == 1:
