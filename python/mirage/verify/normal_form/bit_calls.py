@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from mirage.semantics.builder import Builder
+from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import with_operands
 from mirage.semantics.ugraph import (
@@ -29,10 +30,19 @@ from mirage.semantics.ugraph import (
     View,
 )
 from mirage.verify.normal_form.empty_rows import is_identity
-from mirage.verify.shared_inputs.whole_functions import bits_of
 
-_BITS = {DType.I8: 8, DType.I16: 16, DType.I32: 32, DType.I64: 64}
+_SHIFTS = {"aten.__lshift__": "shift_left", "aten.__rshift__": "shift_right"}
+_BITS = {**BIT_BASES, **_SHIFTS}
+_SIZES = {DType.I8: 8, DType.I16: 16, DType.I32: 32, DType.I64: 64}
 _AND, _OR, _XOR = "bit_and", "bit_or", "bit_xor"
+
+
+def bits_of(op: Op) -> tuple[str, External] | None:
+    """Return the name of the function of bits that a call computes, and the call."""
+    if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
+        return None
+    name = _BITS.get(op.target.rpartition(".")[0])
+    return None if name is None else (name, op)
 
 
 def has_bit_calls(*graphs: KernelGraph) -> bool:
@@ -58,7 +68,7 @@ def _function(op: Op) -> tuple[str, External] | None:
     found = bits_of(op)
     if found is None or found[0] not in (_AND, _OR, _XOR):
         return None
-    return found if all(v.dtype in _BITS for v in (*op.operands, op.result)) else None
+    return found if all(v.dtype in _SIZES for v in (*op.operands, op.result)) else None
 
 
 class _Reading:
@@ -261,7 +271,7 @@ class _Reading:
 
 def _fits(bits: int, dtype: DType, spare: int = 0) -> bool:
     """Return whether a type has the numbers with these bits, with some to ``spare``."""
-    size = _BITS.get(dtype)
+    size = _SIZES.get(dtype)
     return size is not None and (bits if bits >= 0 else ~bits) < 1 << size - 1 - spare
 
 

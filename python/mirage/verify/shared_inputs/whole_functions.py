@@ -17,12 +17,10 @@ from math import isfinite, lcm
 
 from mirage.semantics.bounds.integer_ranges import Range, known_range, ranges_of
 from mirage.semantics.builder import Builder
-from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import (
     Elementwise,
-    External,
     KernelGraph,
     Op,
     Structure,
@@ -37,10 +35,9 @@ from mirage.verify.arithmetic.quasi_linear import (
     MoreRemainders,
     NoFunction,
 )
+from mirage.verify.normal_form.bit_calls import bits_of
 
 Pair = tuple[KernelGraph, KernelGraph]
-_SHIFTS = {"aten.__lshift__": "shift_left", "aten.__rshift__": "shift_right"}
-_BITS = {**BIT_BASES, **_SHIFTS}
 _MOST_IN_FULL = 256
 """The most values of a number whose functions are known by their values alone."""
 
@@ -71,14 +68,6 @@ def with_whole_functions(first: KernelGraph, second: KernelGraph) -> Pair | None
 def _may_have(op: Op) -> bool:
     whole = op.function in (BinaryFn.REMAINDER, BinaryFn.FLOOR_DIV) or bits_of(op) is not None
     return whole and op.results[0].dtype.is_integer
-
-
-def bits_of(op: Op) -> tuple[str, External] | None:
-    """Return the name of the function of bits that a call computes, and the call."""
-    if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
-        return None
-    name = _BITS.get(op.target.rpartition(".")[0])
-    return None if name is None else (name, op)
 
 
 def _keeps(op: Op) -> bool:
