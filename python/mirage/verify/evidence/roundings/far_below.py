@@ -84,7 +84,7 @@ def _deep_enough(
             return situation
         elif deepest is None or deepest[0] < -noted.largest <= DEPTH:
             deepest = -noted.largest, size, situation
-        if np.isfinite(too_large) and deepest is not None:
+        if np.isfinite(too_large):
             size = float(np.sqrt(deepest[1] * too_large))
             continue
         # Scores grow with one input or with two: the root is right at once for two.
