@@ -136,6 +136,10 @@ _WANTS: tuple[tuple[str, str], ...] = (
         "the same calls of the framework in the same order: {0}, not {1}",
     ),
     (
+        r"compared with any numbers in place of conjunctions of bits",
+        "the same conjunctions of bits in both programs, or masks that are constants",
+    ),
+    (
         r"no rule for (\w+)|a meaning at this level, got (\w+)",
         "programs without {0}, which proofs do not support: compare the parts before and after it",
     ),

@@ -34,6 +34,7 @@ SAID = {
     "the normal forms differ": "an identity that the normal forms do not know",
     "an output is undefined": "a divisor is 0",
     "expected the calls ['aten.sort'], got []": "['aten.sort'], not []",
+    "compared with any numbers in place of conjunctions of bits": "masks that are constants",
     "proofs: no rule for Sort": "programs without Sort",
     "something that has no row": "another way than the a test",
 }

@@ -18,6 +18,7 @@ from mirage.semantics.scalar import Array
 from mirage.semantics.signature import signature
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.verify.evidence.time_limit import OutOfTime, time_limit
+from mirage.verify.normal_form.bit_calls import has_bit_calls, without_bit_calls
 from mirage.verify.normal_form.constants import with_functions_read
 from mirage.verify.normal_form.counts_of_masks import with_counts_from_one
 from mirage.verify.normal_form.cumulations import as_choices
@@ -48,6 +49,8 @@ from mirage.verify.verify_options import SignatureMismatch, VerifyOptions
 PIECE_SECONDS, WHOLE_SECONDS = 3.0, 15.0
 """Seconds of processor time for two long programs without hints about common values: for each part,
 for all parts, and then for both programs as a whole."""
+
+BITS_ARE_ANY = "compared with any numbers in place of conjunctions of bits"
 
 
 def examine(
@@ -118,6 +121,8 @@ def _read_in_other_ways(
     """Return the verdict on equivalent programs, if it says more than the one ``found``; ``open_``
     says whether this one may be replaced by any other."""
     pair = given[:2]
+    if isinstance(found, Verdict) and not found.equivalent and has_bit_calls(*pair):
+        return _with_bits_read(pair, of, found)
     if isinstance(found, Verdict) and found.kind is Kind.UNKNOWN:
         written = _written_otherwise(pair[0], total=True), _written_otherwise(pair[1], total=False)
         other = of(*written) if written != pair else None
@@ -128,12 +133,27 @@ def _read_in_other_ways(
     return _without_detours(*given, of) or _by_readings_of_masks(*given, of)
 
 
+def _with_bits_read(
+    pair: tuple[KernelGraph, KernelGraph], of: Callable[..., Verdict | Open], found: Verdict
+) -> Verdict:
+    """Return the verdict on two programs with arithmetic in place of calls that compute bits. If
+    such calls are left, a difference refutes nothing, as their results are any numbers there."""
+    read = _written_otherwise(pair[0], total=True), _written_otherwise(pair[1], total=False)
+    other = of(*read)
+    if isinstance(other, Verdict) and (other.equivalent or not has_bit_calls(*read)):
+        return other
+    if found.kind is not Kind.REFUTED:
+        return found
+    evidence = (*found.evidence, Evidence("calls to the framework", None, BITS_ARE_ANY))
+    return replace(found, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
+
+
 def _written_otherwise(graph: KernelGraph, *, total: bool) -> KernelGraph:
     """Return an equivalent program, or the same object; with ``total``, it is defined wherever the
     program is."""
     graph = as_choices(graph)
     plain = decompose(graph)
-    counted = with_counts_from_one(plain, total=total)
+    counted = with_counts_from_one(without_bit_calls(plain), total=total)
     return graph if counted is plain else counted
 
 

@@ -17,12 +17,10 @@ from math import isfinite, lcm
 
 from mirage.semantics.bounds.integer_ranges import Range, known_range, ranges_of
 from mirage.semantics.builder import Builder
-from mirage.semantics.integer_ops import BIT_BASES
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import (
     Elementwise,
-    External,
     KernelGraph,
     Op,
     Structure,
@@ -37,10 +35,9 @@ from mirage.verify.arithmetic.quasi_linear import (
     MoreRemainders,
     NoFunction,
 )
+from mirage.verify.normal_form.bit_calls import bits_of
 
 Pair = tuple[KernelGraph, KernelGraph]
-_SHIFTS = {"aten.__lshift__": "shift_left", "aten.__rshift__": "shift_right"}
-_BITS = {**BIT_BASES, **_SHIFTS}
 _MOST_IN_FULL = 256
 """The most values of a number whose functions are known by their values alone."""
 
@@ -69,16 +66,8 @@ def with_whole_functions(first: KernelGraph, second: KernelGraph) -> Pair | None
 
 
 def _may_have(op: Op) -> bool:
-    whole = op.function in (BinaryFn.REMAINDER, BinaryFn.FLOOR_DIV) or _bits(op) is not None
+    whole = op.function in (BinaryFn.REMAINDER, BinaryFn.FLOOR_DIV) or bits_of(op) is not None
     return whole and op.results[0].dtype.is_integer
-
-
-def _bits(op: Op) -> tuple[str, External] | None:
-    """Return the name of the function of bits that a call computes, and the call."""
-    if not isinstance(op, External) or len(op.results) != 1 or any(op.seen_as):
-        return None
-    name = _BITS.get(op.target.rpartition(".")[0])
-    return None if name is None else (name, op)
 
 
 def _keeps(op: Op) -> bool:
@@ -159,7 +148,7 @@ class _Found:
         if len(sources) != 1 or len(op.results) != 1:
             return None
         (source,) = sources
-        if source.shape != op.result.shape or not (isinstance(op, Elementwise) or _bits(op)):
+        if source.shape != op.result.shape or not (isinstance(op, Elementwise) or bits_of(op)):
             return None
         arithmetic = self._of(source)
         xs: list[Function] = []
@@ -230,7 +219,7 @@ def _scaled(b: Builder, x: Value, by: int, plus: int, dtype: DType) -> Value:
 
 def _applied(arithmetic: Functions, op: Op, xs: list[Function]) -> Function:
     """Apply an op to functions. Raise :class:`NoFunction` if it is not known what that is."""
-    if (found := _bits(op)) is not None:
+    if (found := bits_of(op)) is not None:
         name, call = found
         numbers = {k: n for k, n in call.arguments if isinstance(n, int)}
         if len(xs) == 1 and len(numbers) == 1:

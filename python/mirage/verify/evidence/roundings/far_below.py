@@ -25,6 +25,9 @@ from mirage.verify.evidence.samples.sampled_outputs import Sample
 DEPTH = 4e4
 """The depth of the largest score: below the numbers that programs use for minus infinity in f16, as
 far as the range of f16 allows."""
+_VANISHED = 200.0
+"""A depth at which exponentials are zero in f32: enough if a program cannot have deeper scores,
+because products in f16 are infinite before they are scaled."""
 _NEAR = 0.6
 """The share of the depth that the largest score must reach."""
 _LARGEST = 2.0**9
@@ -64,7 +67,8 @@ def _deep_enough(
     draw: Activations, reference: KernelGraph, sample: Sample, negative: int
 ) -> Situation | None:
     """Return the inputs at which maxima are as far below zero as they should be, or None."""
-    size = 1.0
+    size, too_large = 1.0, np.inf
+    deepest: tuple[float, float, Situation] | None = None
     for _ in range(_TURNS):
         signs = {i: -size if i == negative else size for i in draw.free if i not in draw.gains}
         special = {i: np.full(draw.shapes[i], x) for i, x in signs.items()}
@@ -72,12 +76,19 @@ def _deep_enough(
         situation = draw.situation(name, special)
         noted = NotedMaxima()
         outputs_of(reference, 0, noted, situation.inputs, sample)
-        if not -np.inf < noted.largest < 0.0:
+        if noted.largest == -np.inf and deepest is not None:
+            too_large = size  # what the program stores on the way to its scores is infinite
+        elif not -np.inf < noted.largest < 0.0:
             return None
-        if _NEAR <= -noted.largest / DEPTH <= 1.0:
+        elif _NEAR <= -noted.largest / DEPTH <= 1.0:
             return situation
+        elif deepest is None or deepest[0] < -noted.largest <= DEPTH:
+            deepest = -noted.largest, size, situation
+        if np.isfinite(too_large):
+            size = float(np.sqrt(deepest[1] * too_large))
+            continue
         # Scores grow with one input or with two: the root is right at once for two.
         size *= float(np.sqrt(0.8 * DEPTH / -noted.largest))
         if size > _LARGEST and -noted.largest < 1.0:
             return None
-    return None
+    return deepest[2] if deepest is not None and deepest[0] >= _VANISHED else None

@@ -1,0 +1,37 @@
+"""Functions of the bits of whole numbers, each written in two ways, and others that differ."""
+
+from __future__ import annotations
+
+import torch
+
+from written.pairs import Pair
+
+TWO, ONE = "6x12:i32 6x12:i32", "6x12:i64"
+
+BITS_RIGHT = (
+    Pair("operands exchanged", TWO, lambda a, b: a & b, lambda a, b: b & a),
+    Pair("xor by or and and", TWO, lambda a, b: a ^ b, lambda a, b: (a | b) - (a & b)),
+    Pair("or by and", TWO, lambda a, b: a | b, lambda a, b: (a ^ b) + (b & a)),
+    Pair("complements", TWO, lambda a, b: ~(a & b), lambda a, b: ~b | ~a),
+    Pair("without the bits of another", TWO, lambda a, b: a & ~b, lambda a, b: a ^ (a & b)),
+    Pair("absorbed", TWO, lambda a, b: a & (b | a), lambda a, b: a | (a & b)),
+    Pair("runs of ones", ONE, lambda a: (a & 15) | (a & 240), lambda a: a & 255),
+    Pair("a run without ends", ONE, lambda a: a & -16, lambda a: a - a % 16),
+    Pair("packed", TWO, lambda a, b: ((a & 15) << 4) | (b & 15), lambda a, b: a % 16 * 16 + b % 16),
+    Pair("nothing in common", TWO, lambda a, b: (a & 12) & (b & 3), lambda a, b: (a & 4) & (b & 1)),
+    Pair("the last bit", ONE, lambda a: a ^ 1, lambda a: torch.where((a & 1) == 1, a - 1, a + 1)),
+)
+
+BITS_WRONG = (
+    Pair("no bit twice", TWO, lambda a, b: (a | b) % 64, lambda a, b: (a + b) % 64),
+    Pair("and added", TWO, lambda a, b: a ^ b, lambda a, b: (a | b) + (a & b)),
+    Pair("and of complements", TWO, lambda a, b: ~(a & b), lambda a, b: ~a & ~b),
+    Pair("another complement", TWO, lambda a, b: a & ~b, lambda a, b: ~a & b),
+    Pair("fewer ones", ONE, lambda a: (a & 15) | (a & 240), lambda a: a & 127),
+    Pair("a bit in common", TWO, lambda a, b: ((a & 15) << 4) | (b & 31),
+         lambda a, b: a % 16 * 16 + b % 32),
+    Pair("negative numbers", ONE, lambda a: a & -16, lambda a: a - (a.abs() % 16)),
+    Pair("another bit", ONE, lambda a: a ^ 1, lambda a: torch.where((a & 1) == 1, a + 1, a - 1)),
+    Pair("another operand", TWO, lambda a, b: (a ^ b) ^ b, lambda a, b: b.clone()),
+    Pair("absorbed by and", TWO, lambda a, b: a & (b | a), lambda a, b: a & b),
+)  # fmt: skip
