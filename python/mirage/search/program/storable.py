@@ -11,6 +11,7 @@ from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.loop_nests.columns import GROUP_COLUMNS
 from mirage.search.limits import SearchReport
+from mirage.semantics.element_types import DType
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -194,12 +195,16 @@ class Storable:
         multiplication takes longer than reading them. The fastest products read their factors
         unchanged from memory, so these may be worth storing even if they are cheap to compute; but
         not in a second layout where they are 16-bit, since those are read across their rows as
-        well. Values that are only scaled along axes other than those of the sums are left out: the
+        well. Where both factors are 16-bit values in a wider type, they are multiplied as these.
+        Values that are only scaled along axes other than those of the sums are left out: the
         product is scaled instead. On request, a few rows that are multiplied by a large factor
         belong to these values, too."""
         factors: set[Value] = set()
+        halves: set[Value] = set()
         for op in reversed(self.graph.ops):
             if isinstance(op, Contraction) and len(op.operands) == 2:
+                if all(self._narrowest(v).is_half for v in op.operands):
+                    halves.update(op.operands)
                 read = sum(v.type.bytes for v in op.operands)
                 long = product_time(op, self.target) > read / self.target.dram_bytes
                 summed = self._axes_of(op.operands[0], op.over[0])
@@ -209,9 +214,19 @@ class Storable:
                         factors.add(v)
             elif op.result in factors and (_widens(op) or (isinstance(op, View) and op.whole)):
                 factors.update(op.operands)
-                if op.result.dtype.is_half and not _keeps_rows(op):
+                halves.update(op.operands if op.result in halves else ())
+                half = op.result.dtype.is_half
+                if (half and not _keeps_rows(op)) or (op.result in halves and not half):
                     factors.discard(op.result)
         return factors
+
+    def _narrowest(self, value: Value) -> DType:
+        """Return the type of a value, or of that which it is in a wider type."""
+        while (op := self.definitions.get(value)) is not None and (
+            _widens(op) or (isinstance(op, View) and op.whole)
+        ):
+            value = op.operands[0]
+        return value.dtype
 
     def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
         """Return whether a factor has as many rows as warpgroups multiply
