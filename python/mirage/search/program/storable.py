@@ -142,7 +142,7 @@ class Storable:
         for value, op in self.definitions.items():
             if value in shallow and (value not in factors or self._is_given(value)):
                 continue
-            if _widens(op):
+            if widens(op):
                 continue  # its operand takes less memory
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
@@ -212,7 +212,7 @@ class Storable:
                     wanted = long or (of_few_rows and self._is_few_rows(v, other, summed))
                     if wanted and not self._is_scaled(v, summed):
                         factors.add(v)
-            elif op.result in factors and (_widens(op) or (isinstance(op, View) and op.whole)):
+            elif op.result in factors and (widens(op) or (isinstance(op, View) and op.whole)):
                 factors.update(op.operands)
                 halves.update(op.operands if op.result in halves else ())
                 half = op.result.dtype.is_half
@@ -223,7 +223,7 @@ class Storable:
     def _narrowest(self, value: Value) -> DType:
         """Return the type of a value, or of that which it is in a wider type."""
         while (op := self.definitions.get(value)) is not None and (
-            _widens(op) or (isinstance(op, View) and op.whole)
+            widens(op) or (isinstance(op, View) and op.whole)
         ):
             value = op.operands[0]
         return value.dtype
@@ -274,7 +274,7 @@ def _adds_up(op: Op | None) -> bool:
     return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
-def _widens(op: Op) -> bool:
+def widens(op: Op) -> bool:
     """Return whether an op only converts its operand to a type that takes more memory."""
     same = isinstance(op, Elementwise) and op.identity
     return same and op.result.dtype.bytes > op.operands[0].dtype.bytes
@@ -291,5 +291,5 @@ def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     tensor it may split axes that were one before, as a mask does: then either value may be the one
     to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
-    in_place = isinstance(use, Elementwise) and not _widens(use)
+    in_place = isinstance(use, Elementwise) and not widens(use)
     return in_place and all(isinstance(op, Source) for op in others)
