@@ -122,7 +122,7 @@ def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
     estimator = estimator_of(launch)
     limit, even = limit_of(schedule, registers_sm), _even_share(schedule, registers_sm) // 8 * 8
     for held, most, where in (
-        (estimator.chained(), limit, "between products"),
+        (estimator.chained() + estimator.held_on(), limit, "between products"),
         (estimator.summed() + BESIDE_SUMS, limit, "while products run"),
         (estimator.widest() + BESIDE_SUMS, even, "for one instruction"),
     ):
@@ -189,17 +189,24 @@ class RegisterEstimator(BlockAnalysis):
     def chained(self) -> float:
         """Return the least registers that a thread holds between two products of a loop if a factor
         of one is computed from the other's result: both results and the loop's accumulators; or
-        products and the sums to which they are added."""
-        between = [
-            self._held(x) + max(map(self._held, self._products_in(x)), default=0.0)
-            for op in self.matmuls
-            for x in op.operands
-            if self.trips[op.result] > 1
-            and self.trips.get(x, 1) > 1
-            and not self.loaded(x)
-            and x not in self.kept
-        ]
+        products and the sums to which they are added. Products that are combined element by element
+        are held together."""
+        between = [self._held(x) + self._held_for(x) for x in self._computed_factors()]
         return self.summed() + self._beside_sums() + max(between, default=0.0)
+
+    def held_on(self) -> int:
+        """Return the registers besides the tiles that such a factor takes in loops with several
+        stages, where it is held while the first products of the next step run."""
+        held = next(self._computed_factors(), None) is not None
+        return BESIDE_SUMS if held and self.launch.schedule.stages > 1 else 0
+
+    def _computed_factors(self) -> Iterator[Value]:
+        """Yield the factors that a loop computes at each step."""
+        for op in self.matmuls:
+            for x in op.operands:
+                inside = self.trips[op.result] > 1 and self.trips.get(x, 1) > 1
+                if inside and not self.loaded(x) and x not in self.kept:
+                    yield x
 
     def summed(self) -> float:
         """Return the registers of the values that loops accumulate."""
@@ -229,8 +236,15 @@ class RegisterEstimator(BlockAnalysis):
         limit = limit_of(self.launch.schedule, REGISTERS_SM) - NO_TILES
         return self.launch.schedule.stages > 1 and self.chained() + max(held, default=0.0) <= limit
 
-    def _products_in(self, value: Value) -> Iterator[Value]:
-        """Yield the results of products from which a value is computed."""
+    def _held_for(self, value: Value) -> float:
+        """Return the registers of the results of products from which a value is computed: of the
+        largest one, or of all those that no sum or maximum comes after."""
+        together = sum(map(self._held, self._products_in(value, in_place=True)))
+        return max(together, *map(self._held, self._products_in(value)), 0.0)
+
+    def _products_in(self, value: Value, *, in_place: bool = False) -> Iterator[Value]:
+        """Yield the results of products from which a value is computed; on request, only those from
+        which it is computed element by element."""
         seen: set[Value] = set()
         left = [value]
         while left:
@@ -240,7 +254,7 @@ class RegisterEstimator(BlockAnalysis):
             seen.add(op.result)
             if op in self.grid:
                 yield op.result
-            else:
+            elif not in_place or isinstance(op, Elementwise):
                 left += op.operands
 
     def _held(self, value: Value) -> float:

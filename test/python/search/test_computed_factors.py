@@ -90,3 +90,19 @@ def test_a_factor_is_never_stored_in_a_wider_type(rows: int) -> None:
     found = Storable(graph("widened", (x, gain, w), b, product), H200, SearchReport())
     assert found.wanted.isdisjoint(wide)
     assert (scaled in found.wanted) == (rows == 2048)
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_another_form_of_halves_is_not_stored_in_a_wider_type(turned: bool) -> None:
+    """Scores in f32 of 16-bit queries and keys are products of these: keys are read as they are."""
+    q = tensor("q", 32, 1024, 64, dtype=DType.BF16)
+    k = tensor("k", 4, 8, 2048, 64, dtype=DType.BF16)
+    b = Builder()
+    changed = b.unary(UnaryFn.SILU, k)
+    keys = b.reshape(b.cast(changed, DType.F32), (32, 2048, 64))
+    other = b.transpose(keys, (0, 2, 1))
+    left, right = (b.cast(q, DType.F32), other) if turned else (keys, b.cast(q, DType.F32))
+    right = right if turned else b.transpose(right, (0, 2, 1))
+    found = Storable(graph("scores", (q, k), b, b.matmul(left, right)), H200, SearchReport())
+    assert changed in found.wanted
+    assert found.wanted.isdisjoint((keys, other))

@@ -143,3 +143,23 @@ def test_what_reads_all_of_it_gets_it() -> None:
     found = with_late_joins(program)
     check_graph(found)
     assert same(program, found)
+
+
+def test_what_is_joined_in_memory_is_not_wider() -> None:
+    """Pairs in 16 bits that products read in f32 are joined in 16 bits, although joins move past
+    conversions."""
+    x, w = tensor("x", 64, 32, dtype=DType.F16), tensor("w", 32, 16)
+    b = Builder()
+    pairs = b.reshape(x, (64, 16, 2))
+    one, other = (b.slice(pairs, (0, 0, i), (64, 16, 1)) for i in (0, 1))
+    turned = b.concat((b.unary(UnaryFn.NEG, other), one), 2)
+    wide = b.cast(b.reshape(turned, (64, 32)), DType.F32)
+    moved = late(graph("scores", (x, w), b, b.matmul(wide, w)))
+    (join,) = (op for op in moved.ops if op.joined_along is not None)
+    assert join.result.dtype is DType.F16
+
+
+def late(program: KernelGraph) -> KernelGraph:
+    _, found = searched(program)
+    check_graph(found)
+    return found

@@ -15,6 +15,7 @@ from mirage.cost.copy_kernels import copied_bytes
 from mirage.search.program.joins import Joined, Rewriter
 from mirage.search.program.shared_views import each_view_once, repeated_shape
 from mirage.search.program.slices import with_early_slices
+from mirage.search.program.storable import widens
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
     Contraction,
@@ -87,9 +88,18 @@ class _Late(Rewriter):
                 self.build.ops.append(whole)
                 self.values[value] = value
                 return value
-            joined = self.build.concat(j.parts, j.dim)
+            joined = self._joined(j.parts, j.dim)
             self.values[value] = joined if j.shape is None else self.build.reshape(joined, j.shape)
         return self.values[value]
+
+    def _joined(self, parts: tuple[Value, ...], dim: int) -> Value:
+        """Concatenate parts; those that are values in a wider type are joined before they are
+        widened, since a join that stays is stored."""
+        made = {v: op for op in self.build.ops for v in op.results if v in parts}
+        narrow = [op.operands[0] for v in parts if (op := made.get(v)) is not None and widens(op)]
+        if len(narrow) < len(parts) or len({v.dtype for v in narrow}) > 1:
+            return self.build.concat(parts, dim)
+        return self.build.cast(self.build.concat(narrow, dim), parts[0].dtype)
 
     def _move(self, op: Op) -> None:
         known = [self.joined[v] for v in op.operands if v in self.joined]

@@ -11,6 +11,7 @@ from mirage.cost.target import Target
 from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.loop_nests.columns import GROUP_COLUMNS
 from mirage.search.limits import SearchReport
+from mirage.semantics.element_types import DType
 from mirage.semantics.scalar import BinaryFn
 from mirage.semantics.ugraph import (
     Binary,
@@ -141,7 +142,7 @@ class Storable:
         for value, op in self.definitions.items():
             if value in shallow and (value not in factors or self._is_given(value)):
                 continue
-            if _widens(op):
+            if widens(op):
                 continue  # its operand takes less memory
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
@@ -194,12 +195,16 @@ class Storable:
         multiplication takes longer than reading them. The fastest products read their factors
         unchanged from memory, so these may be worth storing even if they are cheap to compute; but
         not in a second layout where they are 16-bit, since those are read across their rows as
-        well. Values that are only scaled along axes other than those of the sums are left out: the
+        well. Where both factors are 16-bit values in a wider type, they are multiplied as these.
+        Values that are only scaled along axes other than those of the sums are left out: the
         product is scaled instead. On request, a few rows that are multiplied by a large factor
         belong to these values, too."""
         factors: set[Value] = set()
+        halves: set[Value] = set()
         for op in reversed(self.graph.ops):
             if isinstance(op, Contraction) and len(op.operands) == 2:
+                if all(self._narrowest(v).is_half for v in op.operands):
+                    halves.update(op.operands)
                 read = sum(v.type.bytes for v in op.operands)
                 long = product_time(op, self.target) > read / self.target.dram_bytes
                 summed = self._axes_of(op.operands[0], op.over[0])
@@ -207,11 +212,21 @@ class Storable:
                     wanted = long or (of_few_rows and self._is_few_rows(v, other, summed))
                     if wanted and not self._is_scaled(v, summed):
                         factors.add(v)
-            elif op.result in factors and (_widens(op) or (isinstance(op, View) and op.whole)):
+            elif op.result in factors and (widens(op) or (isinstance(op, View) and op.whole)):
                 factors.update(op.operands)
-                if op.result.dtype.is_half and not _keeps_rows(op):
+                halves.update(op.operands if op.result in halves else ())
+                half = op.result.dtype.is_half
+                if (half and not _keeps_rows(op)) or (op.result in halves and not half):
                     factors.discard(op.result)
         return factors
+
+    def _narrowest(self, value: Value) -> DType:
+        """Return the type of a value, or of that which it is in a wider type."""
+        while (op := self.definitions.get(value)) is not None and (
+            widens(op) or (isinstance(op, View) and op.whole)
+        ):
+            value = op.operands[0]
+        return value.dtype
 
     def _is_few_rows(self, value: Value, other: Value, summed: set[str]) -> bool:
         """Return whether a factor has as many rows as warpgroups multiply
@@ -259,7 +274,7 @@ def _adds_up(op: Op | None) -> bool:
     return isinstance(op, Contraction) and len(op.operands) == 1 and op.sums
 
 
-def _widens(op: Op) -> bool:
+def widens(op: Op) -> bool:
     """Return whether an op only converts its operand to a type that takes more memory."""
     same = isinstance(op, Elementwise) and op.identity
     return same and op.result.dtype.bytes > op.operands[0].dtype.bytes
@@ -276,5 +291,5 @@ def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     tensor it may split axes that were one before, as a mask does: then either value may be the one
     to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
-    in_place = isinstance(use, Elementwise) and not _widens(use)
+    in_place = isinstance(use, Elementwise) and not widens(use)
     return in_place and all(isinstance(op, Source) for op in others)
