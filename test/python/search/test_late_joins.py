@@ -163,3 +163,16 @@ def late(program: KernelGraph) -> KernelGraph:
     _, found = searched(program)
     check_graph(found)
     return found
+
+
+def test_what_a_softmax_reads_is_joined_as_it_is() -> None:
+    """Scores of two sets of keys that are widened for a softmax are no factors: each kernel writes
+    its part in the type in which it is read."""
+    x = tensor("x", 64, 32, dtype=DType.F16)
+    keys = [tensor(name, 32, n, dtype=DType.F16) for name, n in (("old", 64), ("new", 16))]
+    b = Builder()
+    scores = b.concat([b.cast(b.matmul(x, k), DType.F32) for k in keys], 1)
+    moved = with_late_joins(graph("scores", (x, *keys), b, b.softmax(scores, 1)))
+    check_graph(moved)
+    (join,) = (op for op in moved.ops if op.joined_along is not None)
+    assert join.result.dtype is DType.F32

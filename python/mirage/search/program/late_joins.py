@@ -78,6 +78,8 @@ class _Late(Rewriter):
         super().__init__(graph, moved)
         self.past = past
         self.turned: dict[Value, Op] = {}  # transposes of joined values
+        products = (op for op in graph.ops if isinstance(op, Contraction) and len(op.operands) == 2)
+        self.factors = {v for op in products for v in op.operands}
 
     def _whole(self, value: Value) -> Value:
         if value in self.joined and value not in self.values:
@@ -88,13 +90,14 @@ class _Late(Rewriter):
                 self.build.ops.append(whole)
                 self.values[value] = value
                 return value
-            joined = self._joined(j.parts, j.dim)
+            make = self._joined_factor if value in self.factors else self.build.concat
+            joined = make(j.parts, j.dim)
             self.values[value] = joined if j.shape is None else self.build.reshape(joined, j.shape)
         return self.values[value]
 
-    def _joined(self, parts: tuple[Value, ...], dim: int) -> Value:
-        """Concatenate parts; those that are values in a wider type are joined before they are
-        widened, since a join that stays is stored."""
+    def _joined_factor(self, parts: tuple[Value, ...], dim: int) -> Value:
+        """Concatenate parts of a factor; those that are values in a wider type are joined before
+        they are widened, since factors are stored."""
         made = {v: op for op in self.build.ops for v in op.results if v in parts}
         narrow = [op.operands[0] for v in parts if (op := made.get(v)) is not None and widens(op)]
         if len(narrow) < len(parts) or len({v.dtype for v in narrow}) > 1:
