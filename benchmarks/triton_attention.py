@@ -63,6 +63,46 @@ def _steps(
 
 
 @triton.jit
+def _keys_of(
+    block, split, length, window, prefix, BM: tl.constexpr, BN: tl.constexpr,
+    SPLITS: tl.constexpr, CAUSAL: tl.constexpr, WINDOW: tl.constexpr,
+):  # fmt: skip
+    """Return the first and last key of a block's part; between ``begun`` and ``full``, its rows see
+    all keys."""
+    each = tl.cdiv(length, SPLITS * BN) * BN
+    start = split * each
+    end = tl.minimum(start + each, length)
+    full = end
+    if CAUSAL:
+        end = tl.minimum(end, tl.maximum((block + 1) * BM, prefix))
+        full = tl.minimum(end, tl.maximum(block * BM, prefix))
+    begun = start
+    if WINDOW:
+        start = tl.maximum(start, block * BM - window + 1) // BN * BN
+        begun = tl.maximum(start, tl.cdiv((block + 1) * BM - window, BN) * BN)
+    full = begun + tl.maximum(full - begun, 0) // BN * BN
+    return start, begun, full, end
+
+
+@triton.jit
+def _store(
+    out, part, top, low, most, total, sums, m, d, rows, head, split,
+    D: tl.constexpr, SPLITS: tl.constexpr,
+):  # fmt: skip
+    """Store the result, or a part of it for :func:`_combine`."""
+    inside = m < rows
+    if SPLITS == 1:
+        result = sums / total[:, None]
+        where = out + head.to(tl.int64) * rows * D + m[:, None] * D + d[None, :]
+        tl.store(where, result.to(out.dtype.element_ty), mask=inside[:, None])
+    else:
+        row = (head * SPLITS + split) * rows + m
+        tl.store(top + row, most, mask=inside)
+        tl.store(low + row, total, mask=inside)
+        tl.store(part + row[:, None] * D + d[None, :], sums, mask=inside[:, None])
+
+
+@triton.jit
 def _attend(
     q, k, v, out, part, top, low, extra, table, scale, rows, keys, window, prefix,
     skb, skh, skn, skd, svb, svh, svn, kv_heads, group,
@@ -94,18 +134,10 @@ def _attend(
         length = tl.load(extra + batch).to(tl.int32)
     if PAGED:
         table += batch.to(tl.int64) * keys
-    each = tl.cdiv(length, SPLITS * BN) * BN
-    start = split * each
-    end = tl.minimum(start + each, length)
-    full = end
-    if CAUSAL:
-        end = tl.minimum(end, tl.maximum((block + 1) * BM, prefix))
-        full = tl.minimum(end, tl.maximum(block * BM, prefix))
-    begun = start
-    if WINDOW:
-        start = tl.maximum(start, block * BM - window + 1) // BN * BN
-        begun = tl.maximum(start, tl.cdiv((block + 1) * BM - window, BN) * BN)
-    full = begun + tl.maximum(full - begun, 0) // BN * BN
+    start, begun, full, end = _keys_of(
+        block, split, length, window, prefix, BM=BM, BN=BN, SPLITS=SPLITS,
+        CAUSAL=CAUSAL, WINDOW=WINDOW,
+    )  # fmt: skip
     most = tl.full((BM,), -1.0e30, tl.float32)
     total = tl.zeros((BM,), tl.float32)
     sums = tl.zeros((BM, D), tl.float32)
@@ -125,16 +157,9 @@ def _attend(
         prefix, skn, skd, svn, D=D, BN=BN, SEEN=False,
         CAUSAL=CAUSAL, WINDOW=WINDOW, PREFIX=PREFIX, EXTRA=EXTRA, NORM=NORM, PAGED=PAGED,
     )  # fmt: skip
-    inside = m < rows
-    if SPLITS == 1:
-        result = sums / total[:, None]
-        where = out + head.to(tl.int64) * rows * D + m[:, None] * D + d[None, :]
-        tl.store(where, result.to(out.dtype.element_ty), mask=inside[:, None])
-    else:
-        row = (head * SPLITS + split) * rows + m
-        tl.store(top + row, most, mask=inside)
-        tl.store(low + row, total, mask=inside)
-        tl.store(part + row[:, None] * D + d[None, :], sums, mask=inside[:, None])
+    _store(
+        out, part, top, low, most, total, sums, m, d, rows, head, split, D=D, SPLITS=SPLITS
+    )  # fmt: skip
 
 
 @triton.jit
