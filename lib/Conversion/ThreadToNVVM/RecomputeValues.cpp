@@ -154,16 +154,19 @@ public:
   Recomputer(Block &block, int64_t budget) : block(block), budget(budget) {}
 
   bool run() {
-    bool changed = false;
     SmallVector<Operation *> barriers;
     for (Operation &op : block)
       if (isBarrier(op))
         barriers.push_back(&op);
+    bool isShort =
+        llvm::any_of(barriers, [&](Operation *barrier) { return measure(barrier).before > budget; });
+    if (!isShort)
+      return false;
+    order(barriers.back());
     for (Operation *barrier : barriers)
-      changed |= visit(barrier);
-    if (changed)
-      order();
-    return changed;
+      visit(barrier);
+    order(barriers.back());
+    return true;
   }
 
 private:
@@ -177,48 +180,51 @@ private:
     return uses;
   }
 
-  bool visit(Operation *barrier) {
+  /// The registers of what lives across a barrier, as it is and if `again` is computed again.
+  struct Measured {
+    int64_t before = 0, after = 0;
     SmallVector<Value> again;
+  };
+
+  Measured measure(Operation *barrier) {
+    Measured measured;
     llvm::SetVector<Value> before, after;
     Cones cones(block);
     for (Operation &op : block) {
       if (&op == barrier)
         break;
       for (Value value : op.getResults()) {
-        if (isa<vector::ExtractOp>(op) && isPacked(op.getOperand(0))) {
-          // It shares the register of its vector.
-          if (!usesAfter(value, barrier).empty()) {
-            before.insert(op.getOperand(0));
-            after.insert(op.getOperand(0));
-          }
+        if (op.hasTrait<OpTrait::ConstantLike>() || usesAfter(value, barrier).empty())
           continue;
-        }
-        if (countWords(value) == 0 || op.hasTrait<OpTrait::ConstantLike>() ||
-            usesAfter(value, barrier).empty())
-          continue;
+        // An element shares the register of its vector.
+        if (isa<vector::ExtractOp>(op) && isPacked(op.getOperand(0)))
+          value = op.getOperand(0);
         before.insert(value);
         const Cone &cone = cones.get(value);
-        if (value.getType().isF32() && !cone.ops.empty()) {
-          again.push_back(value);
-          after.insert_range(cone.packed);
-          after.insert_range(cone.others);
-        } else {
+        if (!value.getType().isF32() || cone.ops.empty()) {
           after.insert(value);
+          continue;
         }
+        measured.again.push_back(value);
+        after.insert_range(cone.packed);
+        after.insert_range(cone.others);
       }
     }
-    auto total = [](auto &values) {
-      int64_t words = 0;
-      for (Value value : values)
-        words += countWords(value);
-      return words;
-    };
-    if (total(before) <= budget || total(after) * 4 > total(before) * 3)
-      return false;
-    IRMapping kept = keep(barrier, again, cones);
-    for (Value value : again)
+    for (Value value : before)
+      measured.before += countWords(value);
+    for (Value value : after)
+      measured.after += countWords(value);
+    return measured;
+  }
+
+  void visit(Operation *barrier) {
+    Measured measured = measure(barrier);
+    if (measured.before <= budget || measured.after * 4 > measured.before * 3)
+      return;
+    Cones cones(block);
+    IRMapping kept = keep(barrier, measured.again, cones);
+    for (Value value : measured.again)
       replace(barrier, value, cones.get(value), kept);
-    return true;
   }
 
   /// The elements behind the barrier, as values from which nothing has been computed yet: otherwise
@@ -273,26 +279,48 @@ private:
       use->set(mapping.lookup(value));
   }
 
-  /// Computes everything as late as possible, one element after the other.
-  void order() {
+  /// Computes everything as late as possible, one element after the other. What is loaded from
+  /// inputs, but needed only behind the last barrier, is loaded there.
+  void order(Operation *last) {
     SmallVector<Operation *> fixed;
-    DenseSet<Operation *> waiting;
-    Operation *barrier = nullptr;
-    for (Operation &op : block)
-      if (isBarrier(op))
-        barrier = &op;
+    DenseSet<Operation *> arithmetic, loads;
     for (Operation &op : block) {
-      bool isLast = barrier->isBeforeInBlock(&op);
-      if (isArithmetic(&op) || isa<LLVM::GEPOp>(op) || (isLast && readsInput(&op)))
-        waiting.insert(&op);
-      else
-        fixed.push_back(&op);
+      if (isArithmetic(&op) || isa<LLVM::GEPOp>(op))
+        arithmetic.insert(&op);
+      else if (readsInput(&op))
+        loads.insert(&op);
     }
+    for (Operation &op : block)
+      if (&op == last || op.isBeforeInBlock(last))
+        if (!arithmetic.contains(&op) && !loads.contains(&op))
+          forEachOperand(&op, [&](Value operand) { fix(operand, arithmetic, loads); });
+    for (Operation &op : block)
+      if (!arithmetic.contains(&op) && !loads.contains(&op))
+        fixed.push_back(&op);
+    DenseSet<Operation *> waiting(arithmetic);
+    waiting.insert_range(loads);
     for (Operation *op : fixed)
-      op->walk([&](Operation *inner) {
-        for (Value operand : inner->getOperands())
-          moveBefore(operand, op, waiting);
-      });
+      forEachOperand(op, [&](Value operand) { moveBefore(operand, op, waiting); });
+  }
+
+  static void forEachOperand(Operation *op, llvm::function_ref<void(Value)> fn) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        fn(operand);
+    });
+  }
+
+  /// Loads from which a value is computed keep their place.
+  static void fix(Value value, const DenseSet<Operation *> &arithmetic,
+                  DenseSet<Operation *> &loads) {
+    SmallVector<Value> left{value};
+    DenseSet<Operation *> seen;
+    while (!left.empty()) {
+      Operation *op = left.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second || loads.erase(op) || !arithmetic.contains(op))
+        continue;
+      llvm::append_range(left, op->getOperands());
+    }
   }
 
   void moveBefore(Value value, Operation *place, DenseSet<Operation *> &waiting) {
@@ -301,6 +329,9 @@ private:
       return;
     for (Value operand : op->getOperands())
       moveBefore(operand, place, waiting);
+    // The assembler would load all of it at once, for which there are no registers.
+    if (auto load = dyn_cast<LLVM::LoadOp>(op))
+      load.setVolatile_(true);
     op->moveBefore(place);
   }
 
