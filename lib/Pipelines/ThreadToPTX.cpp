@@ -30,6 +30,7 @@ void mirage::buildThreadToPTX(OpPassManager &manager, const ThreadToPTXOptions &
       createCanonicalizerPass(GreedyRewriteConfig().setUseTopDownTraversal(false), quadratic));
   kernels.addPass(createCSEPass());
   kernels.addPass(createLoopInvariantCodeMotionPass());
+  kernels.addPass(createRecomputeValues({options.chip.getValue()}));
   kernels.addPass(createSCFToControlFlowPass());
   ConvertGpuOpsToNVVMOpsOptions toNVVM;
   toNVVM.useBarePtrCallConv = true;

@@ -3,6 +3,8 @@
 #ifndef MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD
 #define MIRAGE_CONVERSION_THREADTONVVM_PASSES_TD
 
+include "mirage/Dialect/Common/ChipOption.td"
+
 include "mlir/Pass/PassBase.td"
 
 def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GPUModuleOp"> {
@@ -24,6 +26,25 @@ def ConvertThreadToNVVM : Pass<"mirage-convert-thread-to-nvvm", "::mlir::gpu::GP
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect",
                            "::mlir::vector::VectorDialect"];
+}
+
+def RecomputeValues : Pass<"mirage-recompute-values", "::mlir::gpu::GPUModuleOp"> {
+  let summary = "keep 16-bit elements across barriers instead of what is computed from them";
+  let description = [{
+    Precondition: `mirage-convert-thread-to-nvvm`, before branches are lowered.
+
+    Elements of 2 bytes that are loaded as vectors take one register for two of them; what is
+    computed from them in f32 takes one for each. If f32 values that live across a barrier of a
+    block need more registers than a thread has, those that few scalar ops compute from such
+    vectors, constants and values that live there anyway are computed again from the vectors where
+    they are used, if the values that remain take at most three quarters of the registers. What a
+    vector holds behind the barrier is hidden from compilers, which would otherwise keep what they
+    know already. All arithmetic of such a block is then ordered so that one element is computed
+    after the other. Results do not change: the same ops have the same operands.
+  }];
+  let options = [ChipOption];
+  let statistics = [Statistic<"numRecomputed", "recomputed", "kernels that compute values again">];
+  let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::vector::VectorDialect"];
 }
 
 def SetTensorMaps : Pass<"mirage-set-tensor-maps", "::mlir::gpu::GPUModuleOp"> {

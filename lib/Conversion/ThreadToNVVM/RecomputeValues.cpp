@@ -1,0 +1,359 @@
+//===- RecomputeValues.cpp - pairs are kept, what is computed from them is not ===//
+//
+// A value that is computed from 16-bit elements, and is needed again after a barrier, is computed
+// again there if a thread has no registers for it: its elements take half as many.
+//
+//===----------------------------------------------------------------------===//
+
+#include "mirage/Conversion/ThreadToNVVM/Passes.h"
+#include "mirage/Target/Resolve.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mirage {
+#define GEN_PASS_DEF_RECOMPUTEVALUES
+#include "mirage/Conversion/ThreadToNVVM/Passes.h.inc"
+} // namespace mirage
+
+using namespace mlir;
+using namespace mirage;
+
+/// Registers of a thread other than those of values that live across barriers: addresses, and
+/// numbers in flight.
+constexpr int64_t kOthers = 16;
+/// The most ops that are repeated for a value.
+constexpr size_t kMostOps = 16;
+
+static bool isBarrier(Operation &op) {
+  auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
+  return call && call.getIntrin().starts_with("llvm.nvvm.barrier.cta.sync");
+}
+
+/// Scalar arithmetic that may be executed again and anywhere.
+static bool isArithmetic(Operation *op) {
+  if (op->getNumResults() != 1 || op->getNumRegions() != 0)
+    return false;
+  if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
+    return call.getIntrin().starts_with("llvm.nvvm.ex2.approx") ||
+           call.getIntrin().starts_with("llvm.fma.");
+  return isa<arith::ArithDialect, vector::VectorDialect>(op->getDialect()) &&
+         isMemoryEffectFree(op);
+}
+
+/// Whether the value is a vector of 2-byte floats whose words are registers.
+static bool isPacked(Value value) {
+  auto type = dyn_cast<VectorType>(value.getType());
+  return type && type.getElementType().isFloat() && type.getElementTypeBitWidth() == 16 &&
+         type.getRank() == 1 && type.getNumElements() % 2 == 0;
+}
+
+static int64_t countWords(Value value) {
+  if (auto type = dyn_cast<VectorType>(value.getType()))
+    return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 32);
+  return value.getType().isF32() ? 1 : 0;
+}
+
+namespace {
+/// How a value can be computed again.
+struct Cone {
+  llvm::SetVector<Operation *> ops; // operands first
+  llvm::SetVector<Value> packed, others;
+
+  void add(const Cone &other) {
+    ops.insert_range(other.ops);
+    packed.insert_range(other.packed);
+    others.insert_range(other.others);
+  }
+};
+
+/// The cones of the values of a block.
+class Cones {
+public:
+  explicit Cones(Block &block) : block(block) {}
+
+  const Cone &get(Value value) {
+    if (auto known = cones.find(value); known != cones.end())
+      return known->second;
+    Cone cone = compute(value);
+    return cones[value] = std::move(cone);
+  }
+
+private:
+  /// A value that takes too many ops, or that no element is part of, such as a row's total, is
+  /// not computed again.
+  Cone compute(Value value) {
+    Operation *op = value.getDefiningOp();
+    Cone cone;
+    if (isPacked(value)) {
+      cone.packed.insert(value);
+      return cone;
+    }
+    if (op && op->getBlock() == &block && isArithmetic(op)) {
+      for (Value operand : op->getOperands())
+        cone.add(Cone(get(operand)));
+      cone.ops.insert(op);
+      if (!cone.packed.empty() && cone.ops.size() <= kMostOps)
+        return cone;
+    }
+    Cone whole;
+    if (!op || !op->hasTrait<OpTrait::ConstantLike>())
+      whole.others.insert(value);
+    return whole;
+  }
+
+  Block &block;
+  DenseMap<Value, Cone> cones;
+};
+
+/// The parameter into which a pointer points; null if it is not known.
+static BlockArgument getParameter(Value pointer) {
+  while (auto gep = pointer.getDefiningOp<LLVM::GEPOp>())
+    pointer = gep.getBase();
+  auto argument = dyn_cast<BlockArgument>(pointer);
+  return argument && isa<gpu::GPUFuncOp>(argument.getOwner()->getParentOp()) ? argument
+                                                                            : BlockArgument();
+}
+
+/// The parameter and all pointers that are computed from it by offsets.
+static SmallVector<Value> getPointers(Value parameter) {
+  SmallVector<Value> pointers{parameter};
+  for (size_t i = 0; i < pointers.size(); ++i)
+    for (Operation *user : pointers[i].getUsers())
+      if (auto gep = dyn_cast<LLVM::GEPOp>(user))
+        pointers.push_back(gep.getResult());
+  return pointers;
+}
+
+/// Whether the op loads from a tensor that nobody writes while the kernel runs, so that it may come
+/// later.
+static bool readsInput(Operation *op) {
+  auto load = dyn_cast<LLVM::LoadOp>(op);
+  BlockArgument tensor = load ? getParameter(load.getAddr()) : BlockArgument();
+  if (!tensor || load.getVolatile_())
+    return false;
+  auto kernel = cast<gpu::GPUFuncOp>(tensor.getOwner()->getParentOp());
+  if (!kernel.getArgAttr(tensor.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName()))
+    return false;
+  // Other writers than stores, such as atomic additions, are inline assembly.
+  return llvm::all_of(getPointers(tensor), [](Value pointer) {
+    return llvm::all_of(pointer.getUsers(),
+                        [](Operation *user) { return isa<LLVM::GEPOp, LLVM::LoadOp>(user); });
+  });
+}
+
+/// Computes values again after the barriers of one block.
+class Recomputer {
+public:
+  Recomputer(Block &block, int64_t budget) : block(block), budget(budget) {}
+
+  bool run() {
+    SmallVector<Operation *> barriers;
+    for (Operation &op : block)
+      if (isBarrier(op))
+        barriers.push_back(&op);
+    bool isShort =
+        llvm::any_of(barriers, [&](Operation *barrier) { return measure(barrier).before > budget; });
+    if (!isShort)
+      return false;
+    order(barriers.back());
+    for (Operation *barrier : barriers)
+      visit(barrier);
+    order(barriers.back());
+    return true;
+  }
+
+private:
+  /// Uses of the value behind the barrier.
+  SmallVector<OpOperand *> usesAfter(Value value, Operation *barrier) {
+    SmallVector<OpOperand *> uses;
+    for (OpOperand &use : value.getUses())
+      if (Operation *user = block.findAncestorOpInBlock(*use.getOwner());
+          user && barrier->isBeforeInBlock(user))
+        uses.push_back(&use);
+    return uses;
+  }
+
+  /// The registers of what lives across a barrier, as it is and if `again` is computed again.
+  struct Measured {
+    int64_t before = 0, after = 0;
+    SmallVector<Value> again;
+  };
+
+  Measured measure(Operation *barrier) {
+    Measured measured;
+    llvm::SetVector<Value> before, after;
+    Cones cones(block);
+    for (Operation &op : block) {
+      if (&op == barrier)
+        break;
+      for (Value value : op.getResults()) {
+        if (op.hasTrait<OpTrait::ConstantLike>() || usesAfter(value, barrier).empty())
+          continue;
+        // An element shares the register of its vector.
+        if (isa<vector::ExtractOp>(op) && isPacked(op.getOperand(0)))
+          value = op.getOperand(0);
+        before.insert(value);
+        const Cone &cone = cones.get(value);
+        if (!value.getType().isF32() || cone.ops.empty()) {
+          after.insert(value);
+          continue;
+        }
+        measured.again.push_back(value);
+        after.insert_range(cone.packed);
+        after.insert_range(cone.others);
+      }
+    }
+    for (Value value : before)
+      measured.before += countWords(value);
+    for (Value value : after)
+      measured.after += countWords(value);
+    return measured;
+  }
+
+  void visit(Operation *barrier) {
+    Measured measured = measure(barrier);
+    if (measured.before <= budget || measured.after * 4 > measured.before * 3)
+      return;
+    Cones cones(block);
+    IRMapping kept = keep(barrier, measured.again, cones);
+    for (Value value : measured.again)
+      replace(barrier, value, cones.get(value), kept);
+  }
+
+  /// The elements behind the barrier, as values from which nothing has been computed yet: otherwise
+  /// compilers would compute once what is computed twice.
+  IRMapping keep(Operation *barrier, ArrayRef<Value> again, Cones &cones) {
+    IRMapping kept;
+    ImplicitLocOpBuilder builder(barrier->getLoc(), barrier->getContext());
+    builder.setInsertionPointAfter(barrier);
+    Type word = builder.getI32Type();
+    for (Value value : again)
+      for (Value vector : cones.get(value).packed) {
+        if (kept.contains(vector))
+          continue;
+        auto type = cast<VectorType>(vector.getType());
+        auto words = VectorType::get({type.getNumElements() / 2}, word);
+        Value bits = vector::BitCastOp::create(builder, words, vector);
+        SmallVector<Value> same;
+        for (int64_t i = 0; i < words.getNumElements(); ++i) {
+          Value part = vector::ExtractOp::create(builder, bits, i);
+          same.push_back(LLVM::InlineAsmOp::create(
+                             builder, TypeRange(word), ValueRange(part), "", "=r,0",
+                             /*has_side_effects=*/true, /*is_align_stack=*/false,
+                             LLVM::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
+                             .getRes());
+        }
+        Value joined = vector::FromElementsOp::create(builder, words, same);
+        Value hidden = vector::BitCastOp::create(builder, type, joined);
+        // Extracts from the vector behind the barrier take the new one.
+        for (OpOperand *use : usesAfter(vector, barrier))
+          if (use->getOwner() != bits.getDefiningOp())
+            use->set(hidden);
+        kept.map(vector, hidden);
+      }
+    return kept;
+  }
+
+  void replace(Operation *barrier, Value value, const Cone &cone, const IRMapping &kept) {
+    SmallVector<OpOperand *> uses = usesAfter(value, barrier);
+    if (uses.empty())
+      return;
+    Operation *first = nullptr;
+    for (OpOperand *use : uses) {
+      Operation *user = block.findAncestorOpInBlock(*use->getOwner());
+      if (!first || user->isBeforeInBlock(first))
+        first = user;
+    }
+    OpBuilder builder(first);
+    IRMapping mapping(kept);
+    for (Operation *op : cone.ops)
+      builder.clone(*op, mapping);
+    for (OpOperand *use : uses)
+      use->set(mapping.lookup(value));
+  }
+
+  /// Computes everything as late as possible, one element after the other. What is loaded from
+  /// inputs, but needed only behind the last barrier, is loaded there.
+  void order(Operation *last) {
+    SmallVector<Operation *> fixed;
+    DenseSet<Operation *> arithmetic, loads;
+    for (Operation &op : block) {
+      if (isArithmetic(&op) || isa<LLVM::GEPOp>(op))
+        arithmetic.insert(&op);
+      else if (readsInput(&op))
+        loads.insert(&op);
+    }
+    for (Operation &op : block)
+      if (&op == last || op.isBeforeInBlock(last))
+        if (!arithmetic.contains(&op) && !loads.contains(&op))
+          forEachOperand(&op, [&](Value operand) { fix(operand, arithmetic, loads); });
+    for (Operation &op : block)
+      if (!arithmetic.contains(&op) && !loads.contains(&op))
+        fixed.push_back(&op);
+    DenseSet<Operation *> waiting(arithmetic);
+    waiting.insert_range(loads);
+    for (Operation *op : fixed)
+      forEachOperand(op, [&](Value operand) { moveBefore(operand, op, waiting); });
+  }
+
+  static void forEachOperand(Operation *op, llvm::function_ref<void(Value)> fn) {
+    op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        fn(operand);
+    });
+  }
+
+  /// Loads from which a value is computed keep their place.
+  static void fix(Value value, const DenseSet<Operation *> &arithmetic,
+                  DenseSet<Operation *> &loads) {
+    SmallVector<Value> left{value};
+    DenseSet<Operation *> seen;
+    while (!left.empty()) {
+      Operation *op = left.pop_back_val().getDefiningOp();
+      if (!op || !seen.insert(op).second || loads.erase(op) || !arithmetic.contains(op))
+        continue;
+      llvm::append_range(left, op->getOperands());
+    }
+  }
+
+  void moveBefore(Value value, Operation *place, DenseSet<Operation *> &waiting) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !waiting.erase(op))
+      return;
+    for (Value operand : op->getOperands())
+      moveBefore(operand, place, waiting);
+    // The assembler would load all of it at once, for which there are no registers.
+    if (auto load = dyn_cast<LLVM::LoadOp>(op))
+      load.setVolatile_(true);
+    op->moveBefore(place);
+  }
+
+  Block &block;
+  const int64_t budget;
+};
+
+struct RecomputeValuesPass : mirage::impl::RecomputeValuesBase<RecomputeValuesPass> {
+  using RecomputeValuesBase::RecomputeValuesBase;
+
+  void runOnOperation() override {
+    FailureOr<const Chip *> target = getChip(getOperation()->getLoc(), chip);
+    if (failed(target))
+      return signalPassFailure();
+    for (auto kernel : getOperation().getOps<gpu::GPUFuncOp>()) {
+      std::optional<ArrayRef<int32_t>> threads = kernel.getKnownBlockSize();
+      if (!threads)
+        continue;
+      int64_t budget = (*target)->getMostRegisters(threads->front() / 32) - kOthers;
+      if (Recomputer(kernel.getBody().front(), budget).run())
+        ++numRecomputed;
+    }
+  }
+};
+} // namespace
