@@ -57,3 +57,4 @@ def test_an_unknown_verdict_says_that_labels_would_have_to_name_classes() -> Non
     assert verdict.kind is Kind.UNKNOWN, verdict
     said = needed(verdict)
     assert any("--assume indices-in-range" in text for text in said), said
+    assert "ignore_index" in str(verdict)

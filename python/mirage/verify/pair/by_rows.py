@@ -38,7 +38,11 @@ _SECONDS = 1.5
 """The most seconds of processor time for one comparison."""
 
 _READ = "read by properties of rows (places, orders, picked elements): "
-IF_IN_RANGE = "equal wherever each index names an element of its row, which is not assumed"
+IF_IN_RANGE = (
+    "equal wherever each index names an element of its row, and none means to leave out (as "
+    "ignore_index does: a mean over the labels that are left is then one over all), which is not "
+    "assumed"
+)
 IF_OUTSIDE = "not shown to be equal; a difference is seen only where an index names no element"
 
 

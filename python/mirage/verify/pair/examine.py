@@ -36,6 +36,7 @@ from mirage.verify.pair.least_masks import ALIKE
 from mirage.verify.pair.postponed import Open
 from mirage.verify.pair.read_constants import Read, constants_read, notes_on_constants
 from mirage.verify.pair.readings_of_masks import one_has_least_masks, readings_of_masks
+from mirage.verify.pair.results_of_calls import unless_calls_decide
 from mirage.verify.pair.verification import Patience, Verification
 from mirage.verify.pieces.kernel_by_kernel import Hint, Shown
 from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
@@ -105,10 +106,12 @@ def examine(
     found = None if cut is None else of(*cut)
     if found is None or not _settles(found, contents):
         found = of(reference, candidate)
-    if hint is not None:
+    if hint is None:
+        open_ = not masked_alone and not _settles(found, contents)
+        found = _read_in_other_ways(given, of, found, open_=open_) or found
+    if isinstance(found, Open):
         return found
-    open_ = not masked_alone and not _settles(found, contents)
-    return _read_in_other_ways(given, of, found, open_=open_) or found
+    return unless_calls_decide(reference, candidate, found, options.permute)
 
 
 def _read_in_other_ways(
