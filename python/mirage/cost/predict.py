@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import repeat
 
 from mirage.cost.compilable import CheckError, check_launch
 from mirage.cost.copy_kernels import copies_in, moves_elements, unfused_in, unfused_report
@@ -23,12 +24,12 @@ from mirage.semantics.ugraph import (
 
 
 def features_in(
-    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources | None] = ()
 ) -> list[KernelFeatures]:
     """Return the features of each kernel of a graph. Values that an earlier kernel has just written
     are read from L2.
 
-    ``compiled`` are the resources of each compiled launch, in order.
+    ``compiled`` are the resources of each launch, in order, or None where they are not known.
     """
     found: list[KernelFeatures] = []
     written: set[Value] = set()
@@ -51,15 +52,16 @@ def features_in(
 
 
 def predict(
-    graph: KernelGraph, target: Target, compiled: Sequence[Resources] = ()
+    graph: KernelGraph, target: Target, compiled: Sequence[Resources | None] = ()
 ) -> CostReport | None:
     """Predict the cost of a graph's kernels, including those of single ops; None if one of them
-    exceeds a limit of ``target``. ``compiled`` are the resources of each launch, if already
-    compiled.
+    exceeds a limit of ``target``. ``compiled`` are the resources of each launch, or None for those
+    that are not compiled: only these are held to the limits, since the others fit.
     """
     try:
-        for op in () if compiled else launches(graph.ops):
-            check_launch(op, target)
+        for op, resources in zip(launches(graph.ops), compiled or repeat(None)):
+            if resources is None:
+                check_launch(op, target)
     except CheckError:
         return None
     parts = tuple(report(f, target) for f in features_in(graph, target, compiled))

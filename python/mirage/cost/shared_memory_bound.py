@@ -250,11 +250,11 @@ class _Planner(BlockAnalysis):
 
     def _moves(self, value: Value, user: Op) -> bool:
         """Return whether an operand of an elementwise op or a view may be held by other threads
-        than the result. It is not if it is read from shared memory, or within a chain of
-        elementwise ops; with warpgroups, a chain continues from the products, in the loop and after
-        it.
+        than the result. It is not if it is loaded or computed from positions, which each thread
+        does for the elements of the result that it holds, or within a chain of elementwise ops;
+        with warpgroups, a chain continues from the products, in the loop and after it.
         """
-        if self.loaded(value):
+        if isinstance(self.source(value), Source):
             return False
         if self.launch.schedule.warpgroups and value in self.looped:
             summed = self.definitions.get(self.looped[value])

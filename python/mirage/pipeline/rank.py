@@ -110,9 +110,9 @@ def finalist(
     return Finalist(selected, tuple(steps), place, cost, spilled)
 
 
-def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources]:
+def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources | None]:
     """Return the resources of each launch of ``selected``, in its order, which is not that of the
-    steps; empty if they are not known for all."""
+    steps; None for launches that are not among the kernels of the steps."""
     found: dict[Value, Resources] = {}
     for step in steps:
         if step.compiled is None or step.graph is None:
@@ -121,8 +121,7 @@ def _resources(selected: KernelGraph, steps: Sequence[Step]) -> list[Resources]:
         needed = resources_of(step.compiled.artifact.manifest)
         if len(kernels) == len(needed):
             found.update((op.results[0], r) for op, r in zip(kernels, needed, strict=True))
-    known = [found.get(op.results[0]) for op in launches(selected.ops)]
-    return [] if None in known else [r for r in known if r is not None]
+    return [found.get(op.results[0]) for op in launches(selected.ops)]
 
 
 def outcome(ranked: Sequence[Finalist]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from mirage.pipeline.stabilize import stabilize_candidates
 from mirage.search import SearchLimits
 from mirage.semantics.alternatives import parts_of
 from mirage.semantics.builder import Builder
+from mirage.semantics.positions import TileGather
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -140,6 +141,38 @@ def test_what_the_plan_refuses_is_refused() -> None:
         assert planned_bytes(launch) <= shared_bytes(launch).first
     check_launch(flash(64, 128, 4), H200)
     check_launch(flash(128, 128, 8), H200)
+
+
+def residual_of_rows(schedule: Schedule) -> Launch:
+    """The product of 512 x 512 and 512 x 2048 plus 512 rows of a table, named by indices."""
+    types = (
+        TensorType((512, 512), DType.BF16),
+        TensorType((512, 2048), DType.BF16),
+        TensorType((4096, 2048), DType.BF16),
+        TensorType((512,), DType.I64),
+    )
+    operands = tuple(Value(t, n) for t, n in zip(types, ("x", "w", "rows", "i"), strict=True))
+    x, w, rows, indices = params = tuple(Value(v.type, v.name) for v in operands)
+    b, body = Builder(in_block=True), Builder(in_block=True)
+    left = body.load(x, (("m",), ("k",)), (128, 64))
+    right = body.load(w, (("k",), ("n",)), (64, 256))
+    accumulators = (Accumulator(AccumulateFn.SUM, body.matmul(left, right)),)
+    (product,) = b.loop(Axis("k", 8), tuple(body.ops), accumulators)
+    row = Value(TensorType((128, 256), DType.BF16))
+    gathered = TileGather((rows, indices), (row,), (("m",), ("n",)))
+    y = b.binary(BinaryFn.ADD, row, product)
+    *loop, last = b.ops
+    block = BlockGraph(params, (*loop, gathered, last), (Output(y, (("m",), ("n",))),))
+    result = Value(TensorType((512, 2048), DType.BF16), "y")
+    return Launch(operands, (result,), (Axis("m", 4), Axis("n", 8)), block, schedule)
+
+
+@pytest.mark.parametrize("schedule", [Schedule(8, 4, True, 16), Schedule(8, 4, True)])
+def test_gathered_rows_are_not_exchanged(schedule: Schedule) -> None:
+    """Threads read the elements that they need from the table, as they do with a loaded tile."""
+    launch = residual_of_rows(schedule)
+    check_launch(launch, H200)
+    assert planned_bytes(launch) <= shared_bytes(launch).total
 
 
 @pytest.mark.skipif(find_ptxas() is None, reason="no ptxas")

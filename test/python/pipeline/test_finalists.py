@@ -107,6 +107,16 @@ def test_resources_are_those_of_the_same_launch_whatever_the_order() -> None:
         expected = predict(graph, target, needed[::order])
         assert expected is not None
         assert finalist(graph, 0, target, [step], print).predicted == expected.time
+    artifact = step.compiled.artifact
+    kernel = replace(artifact.manifest.kernels[0], shared_bytes=200_000)
+    compiled = replace(
+        step.compiled,
+        artifact=replace(artifact, manifest=replace(artifact.manifest, kernels=(kernel,))),
+    )
+    one = replace(step, graph=replace(step.graph, ops=tuple(kernels[:1])), compiled=compiled)
+    found = finalist(two.graph, 0, target, [one], print)
+    assert found.prediction is not None
+    assert found.prediction.shared == 200_000  # the other kernel is estimated
 
 
 def test_another_finalist(optimized: mi.Optimized) -> None:
