@@ -6,6 +6,7 @@ import numpy as np
 
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.target import Target
+from mirage.cost.uniform import where
 
 FIRST_LOAD = 0.6
 """The share of the time until the first byte arrives that nothing hides. Blocks that load all of
@@ -17,9 +18,25 @@ HOT = 0.6
 """The share of the time until the first byte arrives if the data is in L2."""
 
 
+FEW_BLOCKS, FEW_BYTES = 8.0, 8192.0
+"""The most blocks, and the most bytes in all, that do not wait for each other on their way from L2.
+Measured for one block of 2 KB; a few are counted alike, so that one is not
+preferred."""
+
+
 LITTLE = 0.125
 """If a smaller share of a block's loads than this comes from memory, it does not count: a mask, for
 example, next to scores that the previous kernel has stored."""
+
+
+def not_hidden(f: KernelFeatures) -> Num:
+    """Return the share of the time until the first byte arrives that nothing hides, in addition to
+    the sequential work of a block. Few bytes that few blocks read from L2 have no others in their
+    way, and wait once. (512 sums of f32 become one in 1.49 µs, 2.11 predicted without this, and in
+    0.95 to 1.02 µs after the kernel that stores them, 1.59.)"""
+    read = f.blocks * (f.load_once + f.load_step * f.steps)
+    few = (np.asarray(f.blocks) <= FEW_BLOCKS) & (np.asarray(read) <= FEW_BYTES)
+    return where(few & (np.asarray(f.dram_read) <= 0), 0.0, FIRST_LOAD)
 
 
 def from_memory(f: KernelFeatures) -> Num:

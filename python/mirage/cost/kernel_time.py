@@ -25,7 +25,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
 from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores, on_arrival
-from mirage.cost.first_bytes import FIRST_LOAD, HOT, from_memory
+from mirage.cost.first_bytes import HOT, from_memory, not_hidden
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
 from mirage.cost.memory_time import memory_times
@@ -271,7 +271,7 @@ def estimate(f: KernelFeatures, target: Target) -> dict[str, Num]:
     chain = chain + stores
     longest = np.maximum(longest, compute) + where(kind.rings, 0.0, stores)
     longest = np.maximum(longest, chain)
-    time = target.launch + latency * FIRST_LOAD * _starts(kind, o) + longest
+    time = target.launch + latency * not_hidden(f) * _starts(kind, o) + longest
     time = where(o.feasible, time + _besides(f, kind, target, o), np.inf)
     return {
         "time": time,
