@@ -12,8 +12,8 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -52,6 +52,11 @@ static bool isPacked(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
   return type && type.getElementType().isFloat() && type.getElementTypeBitWidth() == 16 &&
          type.getRank() == 1 && type.getNumElements() % 2 == 0;
+}
+
+static bool isGlobal(Value pointer) {
+  return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() ==
+         static_cast<unsigned>(NVVM::NVVMMemorySpace::Global);
 }
 
 static int64_t countWords(Value value) {
@@ -112,42 +117,6 @@ private:
   DenseMap<Value, Cone> cones;
 };
 
-/// The parameter into which a pointer points; null if it is not known.
-static BlockArgument getParameter(Value pointer) {
-  while (auto gep = pointer.getDefiningOp<LLVM::GEPOp>())
-    pointer = gep.getBase();
-  auto argument = dyn_cast<BlockArgument>(pointer);
-  return argument && isa<gpu::GPUFuncOp>(argument.getOwner()->getParentOp()) ? argument
-                                                                            : BlockArgument();
-}
-
-/// The parameter and all pointers that are computed from it by offsets.
-static SmallVector<Value> getPointers(Value parameter) {
-  SmallVector<Value> pointers{parameter};
-  for (size_t i = 0; i < pointers.size(); ++i)
-    for (Operation *user : pointers[i].getUsers())
-      if (auto gep = dyn_cast<LLVM::GEPOp>(user))
-        pointers.push_back(gep.getResult());
-  return pointers;
-}
-
-/// Whether the op loads from a tensor that nobody writes while the kernel runs, so that it may come
-/// later.
-static bool readsInput(Operation *op) {
-  auto load = dyn_cast<LLVM::LoadOp>(op);
-  BlockArgument tensor = load ? getParameter(load.getAddr()) : BlockArgument();
-  if (!tensor || load.getVolatile_())
-    return false;
-  auto kernel = cast<gpu::GPUFuncOp>(tensor.getOwner()->getParentOp());
-  if (!kernel.getArgAttr(tensor.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName()))
-    return false;
-  // Other writers than stores, such as atomic additions, are inline assembly.
-  return llvm::all_of(getPointers(tensor), [](Value pointer) {
-    return llvm::all_of(pointer.getUsers(),
-                        [](Operation *user) { return isa<LLVM::GEPOp, LLVM::LoadOp>(user); });
-  });
-}
-
 /// Computes values again after the barriers of one block.
 class Recomputer {
 public:
@@ -158,15 +127,12 @@ public:
     for (Operation &op : block)
       if (isBarrier(op))
         barriers.push_back(&op);
-    bool isShort =
-        llvm::any_of(barriers, [&](Operation *barrier) { return measure(barrier).before > budget; });
-    if (!isShort)
-      return false;
-    order(barriers.back());
+    bool isChanged = false;
     for (Operation *barrier : barriers)
-      visit(barrier);
-    order(barriers.back());
-    return true;
+      isChanged |= visit(barrier);
+    if (isChanged)
+      order();
+    return isChanged;
   }
 
 private:
@@ -214,17 +180,22 @@ private:
       measured.before += countWords(value);
     for (Value value : after)
       measured.after += countWords(value);
+    // The assembler loads early what is loaded from tensors behind a barrier.
+    for (auto load : block.getOps<LLVM::LoadOp>())
+      if (barrier->isBeforeInBlock(load) && isGlobal(load.getAddr()))
+        measured.after += countWords(load.getResult());
     return measured;
   }
 
-  void visit(Operation *barrier) {
+  bool visit(Operation *barrier) {
     Measured measured = measure(barrier);
-    if (measured.before <= budget || measured.after * 4 > measured.before * 3)
-      return;
+    if (measured.before <= budget || measured.after > budget)
+      return false;
     Cones cones(block);
     IRMapping kept = keep(barrier, measured.again, cones);
     for (Value value : measured.again)
       replace(barrier, value, cones.get(value), kept);
+    return true;
   }
 
   /// The elements behind the barrier, as values from which nothing has been computed yet: otherwise
@@ -279,48 +250,20 @@ private:
       use->set(mapping.lookup(value));
   }
 
-  /// Computes everything as late as possible, one element after the other. What is loaded from
-  /// inputs, but needed only behind the last barrier, is loaded there.
-  void order(Operation *last) {
+  /// Computes everything as late as possible, one element after the other.
+  void order() {
     SmallVector<Operation *> fixed;
-    DenseSet<Operation *> arithmetic, loads;
-    for (Operation &op : block) {
+    DenseSet<Operation *> waiting;
+    for (Operation &op : block)
       if (isArithmetic(&op) || isa<LLVM::GEPOp>(op))
-        arithmetic.insert(&op);
-      else if (readsInput(&op))
-        loads.insert(&op);
-    }
-    for (Operation &op : block)
-      if (&op == last || op.isBeforeInBlock(last))
-        if (!arithmetic.contains(&op) && !loads.contains(&op))
-          forEachOperand(&op, [&](Value operand) { fix(operand, arithmetic, loads); });
-    for (Operation &op : block)
-      if (!arithmetic.contains(&op) && !loads.contains(&op))
+        waiting.insert(&op);
+      else
         fixed.push_back(&op);
-    DenseSet<Operation *> waiting(arithmetic);
-    waiting.insert_range(loads);
     for (Operation *op : fixed)
-      forEachOperand(op, [&](Value operand) { moveBefore(operand, op, waiting); });
-  }
-
-  static void forEachOperand(Operation *op, llvm::function_ref<void(Value)> fn) {
-    op->walk([&](Operation *inner) {
-      for (Value operand : inner->getOperands())
-        fn(operand);
-    });
-  }
-
-  /// Loads from which a value is computed keep their place.
-  static void fix(Value value, const DenseSet<Operation *> &arithmetic,
-                  DenseSet<Operation *> &loads) {
-    SmallVector<Value> left{value};
-    DenseSet<Operation *> seen;
-    while (!left.empty()) {
-      Operation *op = left.pop_back_val().getDefiningOp();
-      if (!op || !seen.insert(op).second || loads.erase(op) || !arithmetic.contains(op))
-        continue;
-      llvm::append_range(left, op->getOperands());
-    }
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands())
+          moveBefore(operand, op, waiting);
+      });
   }
 
   void moveBefore(Value value, Operation *place, DenseSet<Operation *> &waiting) {
@@ -329,9 +272,6 @@ private:
       return;
     for (Value operand : op->getOperands())
       moveBefore(operand, place, waiting);
-    // The assembler would load all of it at once, for which there are no registers.
-    if (auto load = dyn_cast<LLVM::LoadOp>(op))
-      load.setVolatile_(true);
     op->moveBefore(place);
   }
 

@@ -37,10 +37,10 @@ def RecomputeValues : Pass<"mirage-recompute-values", "::mlir::gpu::GPUModuleOp"
     computed from them in f32 takes one for each. If f32 values that live across a barrier of a
     block need more registers than a thread has, those that few scalar ops compute from such
     vectors, constants and values that live there anyway are computed again from the vectors where
-    they are used, if the values that remain take at most three quarters of the registers. What a
-    vector holds behind the barrier is hidden from compilers, which would otherwise keep what they
-    know already. All arithmetic of such a block is then ordered so that one element is computed
-    after the other. Results do not change: the same ops have the same operands.
+    they are used, if there are registers for what remains and for what is loaded behind the
+    barrier. What a vector holds there is hidden from compilers, which would otherwise keep what
+    they know already. All arithmetic of such a block is then ordered so that one element is
+    computed after the other. Results do not change: the same ops have the same operands.
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRecomputed", "recomputed", "kernels that compute values again">];
