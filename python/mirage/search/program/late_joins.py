@@ -99,7 +99,8 @@ class _Late(Rewriter):
         """Concatenate parts of a factor; those that are values in a wider type are joined before
         they are widened, since factors are stored."""
         made = {v: op for op in self.build.ops for v in op.results if v in parts}
-        narrow = [op.operands[0] for v in parts if (op := made.get(v)) is not None and widens(op)]
+        given = (made[v] for v in parts if v in made)
+        narrow = tuple(op.operands[0] for op in given if widens(op))
         if len(narrow) < len(parts) or len({v.dtype for v in narrow}) > 1:
             return self.build.concat(parts, dim)
         return self.build.cast(self.build.concat(narrow, dim), parts[0].dtype)

@@ -146,6 +146,7 @@ class External(Boundary):
     arguments: tuple[tuple[str, object], ...] = ()
     seen_as: tuple[str, ...] = ()
 
+    calls: ClassVar[bool] = True
     in_block: ClassVar[bool] = False
 
     @property

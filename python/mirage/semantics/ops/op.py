@@ -129,6 +129,9 @@ class Op:
     renames: ClassVar[bool] = False
     """Whether the result is the operand's memory in another shape."""
 
+    calls: ClassVar[bool] = False
+    """Whether the framework computes the op, so that its meaning is not known here."""
+
     updates: ClassVar[bool] = False
     """Whether the result is the first operand after a store to it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mirage.semantics.ugraph import External, KernelGraph, Value
+from mirage.semantics.ugraph import KernelGraph, Value
 from mirage.verify.verdict import Evidence, Kind, Verdict
 
 CALLS_ARE_ANY = (
@@ -27,7 +27,7 @@ def unless_calls_decide(
     compared in any order, so that none may read a call."""
     if found.kind is not Kind.REFUTED or found.witness is None:
         return found
-    if not any(isinstance(op, External) for g in (reference, candidate) for op in g.ops):
+    if not any(op.calls for g in (reference, candidate) for op in g.ops):
         return found
     at = found.witness.output
     for graph in (reference, candidate):
@@ -45,6 +45,6 @@ def _of_calls(graph: KernelGraph) -> set[Value]:
     """Return the values that depend on results of calls."""
     found: set[Value] = set()
     for op in graph.ops:
-        if isinstance(op, External) or any(v in found for v in op.operands):
+        if op.calls or any(v in found for v in op.operands):
             found.update(op.results)
     return found

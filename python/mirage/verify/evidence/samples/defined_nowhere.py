@@ -24,7 +24,7 @@ from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array
 from mirage.semantics.substitute import without_dead_ops
-from mirage.semantics.ugraph import External, KernelGraph, Op, Value
+from mirage.semantics.ugraph import KernelGraph, Op, Value
 from mirage.verify.evidence.samples.integer_inputs import (
     compared_with,
     draw_integers,
@@ -60,7 +60,7 @@ def first_without_numbers(graph: KernelGraph, held: Held) -> Op | None:
     if not outputs or any(v.dtype.is_integer for v in outputs):
         return None
     graph = replace(graph, outputs=outputs)
-    if any(isinstance(op, External) for op in without_dead_ops(graph).ops):
+    if any(op.calls for op in without_dead_ops(graph).ops):
         return None
     depending = _depending(graph)
     if not depending.issuperset(outputs):
