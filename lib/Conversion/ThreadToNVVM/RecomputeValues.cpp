@@ -250,8 +250,12 @@ private:
       use->set(mapping.lookup(value));
   }
 
-  /// Computes everything as late as possible, one element after the other.
+  /// Computes everything as late as possible, one element after the other. Ops whose results are
+  /// all computed again go: nothing would place them after their operands.
   void order() {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+      if (isArithmetic(&op) && op.use_empty())
+        op.erase();
     SmallVector<Operation *> fixed;
     DenseSet<Operation *> waiting;
     for (Operation &op : block)

@@ -20,8 +20,7 @@ HOT = 0.6
 
 FEW_BLOCKS, FEW_BYTES = 8.0, 8192.0
 """The most blocks, and the most bytes in all, that do not wait for each other on their way from L2.
-Measured for one block of 2 KB; a few are counted alike, so that one is not
-preferred."""
+Measured for one block of 2 KB; a few are counted alike, so that one is not preferred."""
 
 
 LITTLE = 0.125

@@ -27,6 +27,27 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // Squares are needed only behind the barrier, and computed only there.
+  // CHECK-LABEL: gpu.func @late
+  // CHECK-NOT: arith.mulf
+  // CHECK: barrier.cta.sync
+  // CHECK: "", "=r,0"
+  // CHECK: arith.mulf
+  // CHECK: llvm.store {{.*}} !llvm.ptr<1>
+  gpu.func @late(%a: memref<8x65536xf16>, %b: memref<8x65536xf16>) kernel
+      attributes {known_block_size = array<i32: 1024, 1, 1>} {
+    %c0 = arith.constant 0 : index
+    %x = thread.load_global %a[%c0, %c0] dims [0, 1] in_bounds [true, true] : memref<8x65536xf16> -> <1x65536xf16, #long>
+    %y = thread.cast %x : <1x65536xf16, #long> -> <1x65536xf32, #long>
+    %q = thread.binary mul %y, %y : <1x65536xf32, #long>
+    %m = thread.reduce max %y dim 1 {scratch = 0 : i64} : <1x65536xf32, #long> -> <1x1xf32, #row>
+    %n = thread.broadcast %m dim 1 : <1x1xf32, #row> -> <1x65536xf32, #long>
+    %d = thread.binary sub %q, %n : <1x65536xf32, #long>
+    %r = thread.cast %d : <1x65536xf32, #long> -> <1x65536xf16, #long>
+    thread.store_global %r, %b[%c0, %c0] dims [0, 1] in_bounds [true, true] : <1x65536xf16, #long>, memref<8x65536xf16>
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.func @short
   // CHECK-COUNT-8: arith.extf
   // CHECK-NOT: inline_asm

@@ -40,7 +40,7 @@ def RecomputeValues : Pass<"mirage-recompute-values", "::mlir::gpu::GPUModuleOp"
     they are used, if there are registers for what remains and for what is loaded behind the
     barrier. What a vector holds there is hidden from compilers, which would otherwise keep what
     they know already. All arithmetic of such a block is then ordered so that one element is
-    computed after the other. Results do not change: the same ops have the same operands.
+    computed after the other. The same ops have the same operands as before.
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRecomputed", "recomputed", "kernels that compute values again">];
