@@ -27,6 +27,8 @@ PASSES = (
     ("block-passes", "Passes on block graphs", "Dialect/Block/Transforms/Passes.td"),
     ("thread-passes", "Passes on thread-level code", "Dialect/Thread/Transforms/Passes.td"),
     ("conversion-passes", "Conversions", "Conversion/Passes.td"),
+    ("nvvm-passes", "Passes on the way to NVVM", "Conversion/ThreadToNVVM/Passes.td"),
+    ("pipeline-passes", "Passes of pipelines", "Pipelines/Passes.td"),
     ("python-passes", "Passes written in Python", "PythonPasses/Passes.td"),
 )
 

@@ -1,4 +1,5 @@
-"""Every registered pass has a lit test, and one for the IR that it refuses, if there is any."""
+"""Every registered pass has a lit test, and one for the IR that it refuses, if there is any; the
+reference documents every pass."""
 
 from __future__ import annotations
 
@@ -59,3 +60,11 @@ def test_each_pass_is_named(name: str) -> None:
 def test_refusals_are_tested(name: str) -> None:
     refusing = [p for p in NAMED if p.stem.endswith("-invalid")]
     assert [p for p in refusing if names_pass(NAMED[p], name)]
+
+
+def test_the_reference_has_all_passes() -> None:
+    declared: set[str] = set()
+    for path in (ROOT / "include").rglob("*Passes.td"):
+        declared |= set(re.findall(r'Pass<"([a-z0-9-]+)"', path.read_text()))
+    pages = "\n".join(p.read_text() for p in (ROOT / "docs/reference").glob("*-passes.md"))
+    assert {name for name in declared if f"`-{name}`" not in pages} == set()
