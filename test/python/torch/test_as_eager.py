@@ -23,6 +23,7 @@ from mirage.torch.compiled_graph import Report
 from mirage.torch.graph_compiler import MOST_SIZES, backend
 from thorough import some_of
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch_programs.op_by_op import op_by_op
 
 count = 0
@@ -76,6 +77,29 @@ def test_results_lie_as_pytorch_lays_them(name: str, caplog: pytest.LogCaptureFi
         inside = y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
         assert inside == (z.untyped_storage().data_ptr() == x.untyped_storage().data_ptr())
     assert "stays" not in caplog.text
+
+
+LONG_IN_ONE_DIMENSION: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "a row that becomes a column": lambda x: x[:1].t() * 2,
+    "a column": lambda x: x[:, :1] * 2,
+    "a sum that keeps its dimension": lambda x: x.sum(1, keepdim=True) + 1,
+    "a new dimension in the middle": lambda x: (x * 2).unsqueeze(1).transpose(0, 1),
+}
+
+
+@pytest.mark.parametrize("name", LONG_IN_ONE_DIMENSION)
+def test_strides_of_dimensions_of_size_1_are_those_of_fake_tensors(name: str) -> None:
+    """Eager ops leave strides there that mean nothing; PyTorch's own compiler does not keep them
+    either, but what it plans with are the strides of fake tensors."""
+    function = LONG_IN_ONE_DIMENSION[name]
+    for x in (torch.randn(4, 6), torch.randn(12, 4).t()[:, ::2]):
+        torch._dynamo.reset()  # pyright: ignore[reportPrivateUsage]
+        got, want = torch.compile(function, backend=host)(x), function(x)
+        same(got, want)
+        with FakeTensorMode() as mode:
+            assert got.stride() == function(mode.from_tensor(x)).stride()
+        strides = zip(got.shape, got.stride(), want.stride(), strict=True)
+        assert all(a == b for size, a, b in strides if size != 1)
 
 
 INPUTS: dict[str, Callable[[], torch.Tensor]] = {
