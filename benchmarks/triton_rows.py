@@ -168,9 +168,14 @@ def normed_mix() -> Tuned:
 
 
 @triton.jit
-def _loss(x, p, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr, TARGETS: tl.constexpr):
-    """The cross-entropy of a row with the number of a word, or with probabilities."""
+def _loss(
+    x, p, out, n,
+    BLOCK: tl.constexpr, WHOLE: tl.constexpr, TARGETS: tl.constexpr, BY_LANE: tl.constexpr,
+):  # fmt: skip
+    """The cross-entropy of a row with the number of a word, or with probabilities. Exponentials are
+    relative to the largest score so far, of all lanes or of each one."""
     row = tl.program_id(0).to(tl.int64)
+    most = tl.full((BLOCK,), -1.0e30, tl.float32)
     total = tl.zeros((BLOCK,), tl.float32)
     weighted = tl.zeros((BLOCK,), tl.float32)
     weights = tl.zeros((BLOCK,), tl.float32)
@@ -178,12 +183,17 @@ def _loss(x, p, out, n, BLOCK: tl.constexpr, WHOLE: tl.constexpr, TARGETS: tl.co
         c = at + tl.arange(0, BLOCK)
         inside = c < n
         v = tl.load(x + row * n + c, mask=inside, other=float("-inf")).to(tl.float32)
-        total += tl.exp2(v * 1.4426950408889634)
+        new = tl.maximum(most, v if BY_LANE else tl.max(v, 0))
+        total = total * tl.exp2((most - new) * 1.4426950408889634)
+        total += tl.exp2((v - new) * 1.4426950408889634)
+        most = new
         if not TARGETS:
             w = tl.load(p + row * n + c, mask=inside, other=0.0).to(tl.float32)
             weighted += tl.where(inside, v * w, 0.0)
             weights += w
-    log = tl.log(tl.sum(total, 0))
+    largest = tl.max(most, 0)
+    total = total * tl.exp2((most - largest) * 1.4426950408889634)
+    log = tl.log(tl.sum(total, 0)) + largest
     if TARGETS:
         result = log - tl.load(x + row * n + tl.load(p + row)).to(tl.float32)
     else:
@@ -200,6 +210,8 @@ def loss(targets: bool) -> Tuned:
         _loss[(len(x),)](x, p, out, x.shape[1], TARGETS=targets, **how(config))
         return out
 
-    return Tuned(
-        lambda inputs: (c for c in row_configs(inputs[0].shape[1]) if not c["WHOLE"]), launch
-    )
+    def configs(inputs: Sequence[Tensor]) -> Iterator[Config]:
+        rows = [c for c in row_configs(inputs[0].shape[1]) if not c["WHOLE"]]
+        yield from ({**c, "BY_LANE": lanes} for c in rows for lanes in (0, 1))
+
+    return Tuned(configs, launch)

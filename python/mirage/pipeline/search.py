@@ -17,11 +17,12 @@ from mirage.search import (
     SearchResult,
     StopReason,
     Watch,
+    has_maxima,
 )
 from mirage.semantics.alternatives import Alternatives, Holds, applied_to, result_values
 from mirage.semantics.positions import Lookup, index_ranks, looked_up
 from mirage.semantics.signature import signature
-from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure
+from mirage.semantics.ugraph import KernelGraph, Op, Structure
 from mirage.transforms import stabilize
 from mirage.transforms.partition.partition import Part, parts_to_search
 
@@ -100,7 +101,7 @@ def search_part(
         return planner, planner.run()
 
     end = time.perf_counter() + limits.budget
-    if not any(isinstance(op, Softmax) for op in graph.ops):
+    if not has_maxima(graph):
         return run(limits.budget)
     planner, result = run(_FIRST * limits.budget)
     for _ in range(_ROUNDS):

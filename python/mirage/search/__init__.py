@@ -3,7 +3,14 @@
 from mirage.search.best_candidates import Candidate
 from mirage.search.kernel.emission.picks import Pick
 from mirage.search.limits import BOUNDS, LimitError, SearchLimits, SearchReport, StopReason
-from mirage.search.superoptimize import Planner, SearchResult, Watch, searched, superoptimize
+from mirage.search.superoptimize import (
+    Planner,
+    SearchResult,
+    Watch,
+    has_maxima,
+    searched,
+    superoptimize,
+)
 
 __all__ = [
     "BOUNDS",
@@ -16,6 +23,7 @@ __all__ = [
     "SearchResult",
     "StopReason",
     "Watch",
+    "has_maxima",
     "searched",
     "superoptimize",
 ]

@@ -18,6 +18,7 @@ from mirage.search.kernel.solver import KernelSolver
 from mirage.search.kernel.workers import Key, Region, Remote
 from mirage.search.kernel.written_first import written_first
 from mirage.search.limits import SearchLimits, SearchReport, StopReason
+from mirage.search.program.cancelled_shifts import without_cancelled_shifts
 from mirage.search.program.copied_parts import with_copied_parts
 from mirage.search.program.cuts import Cuts
 from mirage.search.program.joins import without_joins
@@ -32,7 +33,7 @@ from mirage.search.program.slices import with_early_slices
 from mirage.search.program.sums_and_readers import SumsAndReaders
 from mirage.semantics.check import check_graph
 from mirage.semantics.decompose import decompose
-from mirage.semantics.ugraph import KernelGraph, Op, Structure, all_ops, launches
+from mirage.semantics.ugraph import KernelGraph, Op, Softmax, Structure, all_ops, launches
 
 Watch = Callable[[float, int], None]
 """A function that is called with the µs of the best known plan, infinite if there is none, and the
@@ -90,13 +91,24 @@ def _kind(op: Op) -> tuple[object, ...]:
 
 def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, KernelGraph]:
     """Return ``graph`` in primitive ops (softmax with its row maximum if ``stable``), and the
-    program that the search examines: the same with its slices, joins and products where they cost
-    least, and with sums of long rows in two steps."""
+    program that the search examines: the same without shifts of exponentials that cancel (unless
+    ``stable``), with its slices, joins and products where they cost least, and with sums of long
+    rows in two steps."""
     source = decompose(graph, stable=stable)
-    graph = with_parts_of_short_rows(each_view_once(source))
+    graph = source if stable else without_cancelled_shifts(source)
+    graph = with_parts_of_short_rows(each_view_once(graph))
     graph = with_least_products(without_joins(with_early_slices(graph)))
     graph = with_partial_sums(with_late_joins(graph))
     return source, with_copied_parts(graph)
+
+
+def has_maxima(graph: KernelGraph) -> bool:
+    """Return whether the program that the search examines lacks maxima of ``graph``, which
+    ``stable`` keeps."""
+    if any(isinstance(op, Softmax) for op in graph.ops):
+        return True
+    source = decompose(graph)
+    return without_cancelled_shifts(source) is not source
 
 
 class Planner:

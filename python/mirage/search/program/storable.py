@@ -12,7 +12,7 @@ from mirage.search.algebra.axes import AxisTable, UnlabelableError, regroup
 from mirage.search.kernel.loop_nests.columns import GROUP_COLUMNS
 from mirage.search.limits import SearchReport
 from mirage.semantics.element_types import DType
-from mirage.semantics.scalar import BinaryFn
+from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import (
     Binary,
     Broadcast,
@@ -289,7 +289,10 @@ def _in_place(op: Op) -> bool:
 def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     """Return whether an op only changes the elements of a value, with constants. (With another
     tensor it may split axes that were one before, as a mask does: then either value may be the one
-    to store.)"""
+    to store.) A logarithm of a sum is left to its readers: what is stored of a sum of exponentials
+    is relative to their maximum, and what a reader subtracts from that maximum loses no digits."""
+    if use.function is UnaryFn.LOG and _adds_up(definitions.get(value)):
+        return False
     others = [definitions.get(v) for v in use.operands if v is not value]
     in_place = isinstance(use, Elementwise) and not widens(use)
     return in_place and all(isinstance(op, Source) for op in others)

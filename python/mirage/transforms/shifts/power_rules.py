@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from mirage.semantics.homogeneous import POWERS
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
@@ -35,15 +36,6 @@ from mirage.transforms.shifts.groups import Groups
 from mirage.transforms.shifts.shifts import Align, NotHomogeneous, Shift, Term, Terms
 
 _ONE = Fraction(1)
-_POWERS: dict[UnaryFn, Fraction] = {
-    UnaryFn.NEG: _ONE,
-    UnaryFn.ABS: _ONE,
-    UnaryFn.RELU: _ONE,
-    UnaryFn.SQUARE: Fraction(2),
-    UnaryFn.SQRT: Fraction(1, 2),
-    UnaryFn.RSQRT: Fraction(-1, 2),
-    UnaryFn.RECIPROCAL: Fraction(-1),
-}
 
 
 @dataclass
@@ -100,9 +92,9 @@ class Rules:
             self.conditions.divisor(self.terms(x), "a logarithm")
             self.conditions.complete(self.terms(x))
             return {}
-        if op.fn not in _POWERS:
+        if op.fn not in POWERS:
             raise self.blame([x], f"{op.fn.value} of a value that scales with an exponential")
-        power = _POWERS[op.fn]
+        power = POWERS[op.fn]
         if power < 0:
             self.conditions.divisor(self.terms(x), op.fn.value)
         return {s: t.times(power) for s, t in self.terms(x).items()}

@@ -1,13 +1,14 @@
 """Rows of lookups by index: gathers.
 
 An index outside of its dimension, which PyTorch refuses, reads NaN (or minus infinity, if the table
-is computed).
+is computed and not longer than a block holds).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
@@ -25,11 +26,14 @@ from mirage.semantics.builder import normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import Binary, Cast, TensorType, Unary, Value
 
 MOST_COMPARED = 1 << 22
 """The most pairs of a place and an index that are compared to find the element that is stored at
 each place."""
+MOST_HELD = 1 << 15
+"""The most elements of a line that a block holds in registers, so that it finds one of them there.
+A longer line would be gone through once more."""
 
 
 def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
@@ -157,7 +161,8 @@ def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
-        return _picked(b, x, dim, index)
+        computed = _of_elements(b, x, dim, index) if x.shape[dim] > MOST_HELD else None
+        return _picked(b, x, dim, index) if computed is None else computed
     kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
     if (line := b.repeated_line(x, dim)) is not None:
         x, kept = line, [dim]
@@ -187,6 +192,44 @@ def _of_one_line(
     table = b.reshaped(x, (x.type.size, 1))
     found = gather(b, table, b.reshaped(place, (place.type.size,)))
     return b.reshaped(found, shape or place.shape)
+
+
+def _of_elements(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
+    """Return, from each line of ``x`` along ``dim``, the element that its index selects, computed
+    from the selected elements of the tensors in memory of which each element of ``x`` is a
+    function; None if it depends on others."""
+    made = {v: op for op in b.ops for v in op.results}
+    elements: dict[Value, Value] = {}
+
+    def place(v: Value) -> int | None:
+        """Return the dimension of ``v`` along which it varies with that of ``x``."""
+        at = dim - (len(x.shape) - len(v.shape))
+        return at if at >= 0 and v.shape[at] > 1 else None
+
+    def is_known(v: Value) -> bool:
+        if place(v) is None:
+            return True
+        op = made.get(v)
+        if isinstance(op, Unary | Binary | Cast):
+            return all(map(is_known, op.operands))
+        return v.shape == x.shape and not (v.dtype.is_integer or b.is_computed(v))
+
+    def element(v: Value) -> Value:
+        at, op = place(v), made.get(v)
+        if at is None:
+            return v
+        if v not in elements:
+            if isinstance(op, Unary | Binary | Cast):
+                shape = (*v.shape[:at], 1, *v.shape[at + 1 :])
+                result = Value(TensorType(shape, v.dtype))
+                operands = tuple(map(element, op.operands))
+                b.ops.append(replace(op, operands=operands, results=(result,)))
+                elements[v] = result
+            else:
+                elements[v] = elements_along(b, v, dim, index)
+        return elements[v]
+
+    return element(x) if is_known(x) else None
 
 
 def _picked(b: Lowering, x: Value, dim: int, index: Value) -> Value:
