@@ -102,9 +102,12 @@ def compile_program(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         if not finalist.verdicts or not any(isinstance(op, Launch) for op in finalist.graph.ops):
             continue  # the program's own ops are not measured
         suffix = f"@{number}" if number else ""
-        artifact = artifact_of(optimized.with_finalist(number), finalist)
-        path = write_artifact(artifact, arguments.out / f"{name}{suffix}.mirage")
-        entry["compiled"].append(describe_choice(artifact, finalist, path))
+        chosen, path = optimized.with_finalist(number), arguments.out / f"{name}{suffix}.mirage"
+        if chosen.is_one_artifact:
+            write_artifact(artifact_of(chosen, finalist), path)
+        else:
+            chosen.save(path)
+        entry["compiled"].append(describe_choice(chosen, finalist, path))
     if not entry["compiled"]:
         verdicts = ", ".join(c.verdict.kind.value for c in report.checked)
         reasons = "\n".join(report.notes)
@@ -116,10 +119,8 @@ def artifact_of(optimized: Optimized, finalist: Finalist) -> Artifact:
     """Compile one candidate, with the verdicts on its parts in the manifest, and the predicted time
     with the resources that the compiler reports."""
     artifact = optimized.artifact
-    bounds = [v.bound_log2 for v in finalist.verdicts if v.kind == "probable"]
     evidence = {
-        "verdict": "probable" if bounds else "proved",
-        "bound_log2": max(bounds) + log2(len(bounds)) if bounds else None,
+        **verdict_of(finalist),
         "evidence": "\n".join(v.evidence or "" for v in finalist.verdicts),
     }
     prediction = {"microseconds": finalist.predicted}
@@ -127,16 +128,22 @@ def artifact_of(optimized: Optimized, finalist: Finalist) -> Artifact:
     return replace(artifact, manifest=manifest)
 
 
-def describe_choice(artifact: Artifact, finalist: Finalist, path: Path) -> dict[str, Any]:
-    """Return the entry of the summary for one artifact."""
-    manifest = artifact.manifest
+def verdict_of(finalist: Finalist) -> dict[str, Any]:
+    bounds = [v.bound_log2 for v in finalist.verdicts if v.kind == "probable"]
+    return {
+        "verdict": "probable" if bounds else "proved",
+        "bound_log2": max(bounds) + log2(len(bounds)) if bounds else None,
+    }
+
+
+def describe_choice(optimized: Optimized, finalist: Finalist, path: Path) -> dict[str, Any]:
+    """Return the entry of the summary for one compiled candidate."""
     compiled = [step.compiled for step in finalist.steps if step.compiled is not None]
     return {
         "artifact": path.name,
-        "verdict": manifest.evidence["verdict"],
-        "bound_log2": manifest.evidence["bound_log2"],
-        "predicted_us": manifest.prediction.get("microseconds"),
-        "kernels": [k.entry for k in manifest.kernels],
+        **verdict_of(finalist),
+        "predicted_us": finalist.predicted,
+        "kernels": [k.entry for a in optimized.artifacts for k in a.manifest.kernels],
         "description": words(finalist.graph),
         "notes": [note for c in compiled for note in c.notes],
     }

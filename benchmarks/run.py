@@ -34,7 +34,7 @@ from accuracy import Errors, exact_results, results_of  # noqa: E402
 from baselines import Baseline, baselines  # noqa: E402
 from compile_peers import is_autotuned  # noqa: E402
 from mirage.errors import MirageError  # noqa: E402
-from mirage.runtime import Executable, load  # noqa: E402
+from mirage.runtime import Executable, Model, load  # noqa: E402
 from mirage.workloads import get, names  # noqa: E402
 from prepared import Inputs, PreparedInputs  # noqa: E402
 
@@ -212,19 +212,27 @@ def keeping(program: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> tim
     return call
 
 
-def about(program: Executable) -> dict[str, Any]:
-    """Return an artifact's own information."""
-    manifest = program.manifest
+def about(program: Executable | Model) -> dict[str, Any]:
+    """Return an artifact's own information; that of its parts, if it has several."""
+    if isinstance(program, Model):
+        parts = [program.artifact.part(i).manifest for i in range(len(program.manifest.parts))]
+        kinds = {part.evidence["verdicts"][0]["kind"] for part in parts}
+        evidence: dict[str, Any] = {"verdict": "proved" if kinds == {"proved"} else "probable"}
+        predicted: dict[str, Any] = {}
+    else:
+        parts = [program.manifest]
+        evidence, predicted = dict(parts[0].evidence), dict(parts[0].prediction)
     return {
-        "chip": manifest.chip,
-        "compiler": manifest.compiler,
-        "verdict": manifest.evidence.get("verdict", "-"),
-        "evidence": dict(manifest.evidence),
-        "predicted": dict(manifest.prediction),
-        "resources": dict(manifest.resources),
+        "chip": program.manifest.chip,
+        "compiler": program.manifest.compiler,
+        "verdict": evidence.get("verdict", "-"),
+        "evidence": evidence,
+        "predicted": predicted,
+        "resources": {name: r for part in parts for name, r in part.resources.items()},
         "launches": [
             {"entry": k.entry, "grid": k.grid, "block": k.block, "shared_bytes": k.shared_bytes}
-            for k in manifest.kernels
+            for part in parts
+            for k in part.kernels
         ],
     }
 
