@@ -7,8 +7,9 @@ summand ``c s`` that the results no longer have: a quotient of two exponentials,
 which the shift is added again. The search starts from the program without such shifts; the
 stabilizing rewrite takes all exponentials relative to maxima that kernels compute on the way.
 
-A shift counts if it is constant along a dimension of the exponential. Later shifts go first: where
-a running maximum is written out, they depend on earlier ones.
+A shift counts if it is constant along a dimension of the exponential, and if no other exponential
+is taken of what cancels it (``exp`` of ``log_softmax``), whose argument would have no bound. Later
+shifts go first: where a running maximum is written out, they depend on earlier ones.
 """
 
 from __future__ import annotations
@@ -106,14 +107,19 @@ class _Removal:
         self.changes = {shift: _Change(False, 1, align, zero=True)}
         self.numbers = {op.result: op.number for op in graph.ops if op.number is not None}
         self.new: dict[Value, Value] = {}
+        self.after: set[Value] = set()  # computed from values that change
         self.build = Builder()
 
     def run(self) -> KernelGraph:
         exponentials = False
         for op in self.graph.ops:
             change: _Change | None = None
+            if any(v in self.changes or v in self.after for v in op.operands):
+                self.after.update(op.results)
             if any(v in self.changes for v in op.operands):
                 change = self._change(op)
+            elif op.function is UnaryFn.EXP and op.result in self.after:
+                raise _StaysError  # of a logarithm: only the shift bounds its argument
             elif not any(v in self.new for v in op.operands):
                 self.build.ops.append(op)
                 continue

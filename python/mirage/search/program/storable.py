@@ -138,7 +138,7 @@ class Storable:
             if (address or _in_place(op)) and all(v in shallow for v in op.operands):
                 shallow.update(op.results)
         found: set[Value] = set()
-        factors = self._factors(of_few_rows=False)
+        factors, late = self._factors(of_few_rows=False), self._late_logarithms()
         for value, op in self.definitions.items():
             if value in shallow and (value not in factors or self._is_given(value)):
                 continue
@@ -146,9 +146,23 @@ class Storable:
                 continue  # its operand takes less memory
             while len(uses := users.get(value, [])) == 1 and _keeps_rows(uses[0]):
                 value = uses[0].result  # stored in the layout in which it is used
-            if uses and not (len(uses) == 1 and _absorbs(uses[0], value, self.definitions)):
+            absorbed = len(uses) == 1 and _absorbs(uses[0], value, self.definitions)
+            if uses and not (absorbed and uses[0] not in late):
                 found.add(value)
         return found - self._totals() - self._copies(found | required, shallow)
+
+    def _late_logarithms(self) -> set[Op]:
+        """Return the logarithms of sums that are left to the readers, since what is stored of a sum
+        of exponentials is relative to their maximum: what a reader subtracts from that maximum
+        loses no digits. If an exponential follows, the sum may be computed with it."""
+        followed: set[Value] = set()
+        found: set[Op] = set()
+        for op in reversed(self.graph.ops):
+            if op.function is UnaryFn.EXP or not followed.isdisjoint(op.results):
+                followed.update(op.operands)
+            elif op.function is UnaryFn.LOG and _adds_up(self.definitions.get(op.operands[0])):
+                found.add(op)
+        return found
 
     def _totals(self) -> set[Value]:
         """Return the values that are cheap to compute from partial sums: their sum, and functions
@@ -289,10 +303,7 @@ def _in_place(op: Op) -> bool:
 def _absorbs(use: Op, value: Value, definitions: dict[Value, Op]) -> bool:
     """Return whether an op only changes the elements of a value, with constants. (With another
     tensor it may split axes that were one before, as a mask does: then either value may be the one
-    to store.) A logarithm of a sum is left to its readers: what is stored of a sum of exponentials
-    is relative to their maximum, and what a reader subtracts from that maximum loses no digits."""
-    if use.function is UnaryFn.LOG and _adds_up(definitions.get(value)):
-        return False
+    to store.)"""
     others = [definitions.get(v) for v in use.operands if v is not value]
     in_place = isinstance(use, Elementwise) and not widens(use)
     return in_place and all(isinstance(op, Source) for op in others)

@@ -44,7 +44,7 @@ from mirage.transforms.online_max.maxima import FLOOR, LOWEST, Maxima, arrange
 from mirage.transforms.online_max.padding import Pad, Padding
 from mirage.transforms.online_max.summands import Missing
 from mirage.transforms.shifts.facts import LaunchFacts
-from mirage.transforms.shifts.shifts import Align, Origin, Shift, TensorShift
+from mirage.transforms.shifts.shifts import Align, NotHomogeneous, Origin, Shift, TensorShift
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class _Rewriter:
         self.builders: dict[Loop | None, Builder] = {None: Builder(in_block=True)}
         self.far = FarScores(launch)
         self.maxima = Maxima(self.builders.__getitem__)
-        self.missing = Missing(self.maxima)
+        self.missing = Missing(self._maximum)
+        self.parts: dict[tuple[Shift, Loop], set[tuple[TileMap, tuple[int, ...]]]] = {}
 
     def run(self) -> Rewritten:
         top = self.builders[None]
@@ -121,7 +122,7 @@ class _Rewriter:
             elif isinstance(op, Unary) and op in self.facts.exps:
                 self._exp(op, self.builders[loop])
             elif op.function in (UnaryFn.LOG, UnaryFn.NEG):
-                self._log(op, self.builders[loop])
+                self._log(op, loop)
             elif isinstance(op, Binary) and op in self.facts.rebased:
                 self._rebase(op, self.builders[loop])
             elif isinstance(op, Binary) and any(v in self.missing for v in op.operands):
@@ -176,6 +177,8 @@ class _Rewriter:
             # values that do not change in a loop are computed once, before it
             home = self.builders[shift.loop]
             self._take_loaded(shift)
+            if not carried.whole and loop is not None:
+                self.parts.setdefault((shift, loop), set()).add((carried.map, carried.tile))
             if not shift.moves:
                 continue
             term = self.facts.terms[op.result][shift]
@@ -189,6 +192,16 @@ class _Rewriter:
                 factor = self.stepped[key]
             loaded = b.binary(BinaryFn.MUL, loaded, arrange(b, factor, term.align))
         self.new[op.result] = loaded
+
+    def _maximum(self, shift: Shift, loop: Loop | None) -> Value:
+        """Return ``m``; of a stored one of which the steps of ``loop`` read parts, the part."""
+        parts = self.parts.get((shift, loop), set()) if loop is not None else set()
+        if not parts or loop is None:
+            return self.maxima.shifted[shift]
+        if len(parts) > 1 or shift.moves:
+            raise NotHomogeneous(shift.exps, "a logarithm of parts of what a maximum covers")
+        ((tile_map, tile),) = parts
+        return self._maximum_tile(shift, tile_map, tile, self.builders[loop])
 
     def _take_loaded(self, shift: Shift) -> None:
         """Take the maximum of stored maxima, once."""
@@ -233,17 +246,20 @@ class _Rewriter:
             operands[entry.operand] = b.binary(BinaryFn.MUL, operands[entry.operand], scale)
         self._with(op, tuple(operands), b)
 
-    def _log(self, op: Op, b: Builder) -> None:
+    def _log(self, op: Op, loop: Loop | None) -> None:
         """Write a logarithm, or the negative of a value that may be one."""
-        (x,) = op.operands
+        b, (x,) = self.builders[loop], op.operands
         if op.function is UnaryFn.NEG and x in self.missing:
             self._with(op, (self.new.get(x, x),), b)
             self.missing.negate(op.result, x)
             return
         self._copy(op, b)
         if op.function is UnaryFn.LOG:
-            terms = self.facts.terms.get(x, {})
-            self.missing.note(op.result, {(s, t.align): t.power for s, t in terms.items()}, b)
+            terms = self.facts.terms.get(x, {}).items()
+            powers = {
+                (s, loop if (s, loop) in self.parts else None, t.align): t.power for s, t in terms
+            }
+            self.missing.note(op.result, powers, b)
 
     def _add_to_log(self, op: Binary, b: Builder) -> None:
         x, y = op.operands

@@ -9,25 +9,27 @@ way, it is added there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Value
-from mirage.transforms.online_max.maxima import Maxima, arrange, scaled
+from mirage.semantics.ugraph import Loop, Value
+from mirage.transforms.online_max.maxima import arrange, scaled
 from mirage.transforms.shifts.shifts import Align, Shift
 
-Summands = Mapping[tuple[Shift, Align], Fraction]
-"""The number of times that each ``m``, aligned with the value in some way, is missing in it."""
+Summands = Mapping[tuple[Shift, "Loop | None", Align], Fraction]
+"""The number of times that each ``m``, or the part of it for the steps of a loop, is missing in a
+value, with which it is aligned in some way."""
 
 
 @dataclass
 class Missing:
-    """The summands that are missing in the values that replace some of the program's values."""
+    """The summands that are missing in the values that replace some of the program's values.
+    ``maximum`` returns ``m``, or the part of it for a step of a loop."""
 
-    maxima: Maxima
+    maximum: Callable[[Shift, Loop | None], Value]
 
     def __post_init__(self) -> None:
         self._of: dict[Value, tuple[Summands, Builder]] = {}
@@ -63,11 +65,12 @@ class Missing:
     def move(self, fn: BinaryFn, x: Value, other: Value, rank: int, b: Builder) -> Value:
         """Return ``other`` with the summands that are missing in ``x`` added or subtracted, for a
         sum or difference of the two with ``rank`` dimensions."""
-        wide = {((s, (None,) * (rank - len(a)) + a)): p for (s, a), p in self._of[x][0].items()}
+        summands = self._of[x][0].items()
+        wide = {(s, loop, (None,) * (rank - len(a)) + a): p for (s, loop, a), p in summands}
         return self._added(b, other, wide, fn)
 
     def _added(self, b: Builder, x: Value, summands: Summands, fn: BinaryFn) -> Value:
-        for (shift, align), power in summands.items():
-            m = arrange(b, self.maxima.shifted[shift], align)
+        for (shift, loop, align), power in summands.items():
+            m = arrange(b, self.maximum(shift, loop), align)
             x = b.binary(fn, x, scaled(b, m, power))
         return x

@@ -10,6 +10,9 @@ import pytest
 import torch
 from example_programs.attention_graphs import one_launch, tensor
 from example_programs.stability_graphs import two_passes
+from mirage.cost import H200
+from mirage.frontend.torch_import import from_torch
+from mirage.search import SearchLimits, superoptimize
 from mirage.semantics.builder import Builder
 from mirage.semantics.check import check_graph
 from mirage.semantics.evaluation.evaluate import TypedFloat, evaluate_floats
@@ -145,3 +148,24 @@ def test_exponential_of_a_logarithm() -> None:
     """It is a separate exponential: its argument no longer depends on the maximum."""
     result = stabilize(rows("exp"))
     assert not all(e.stable for e in result.exponentials)
+
+
+def test_a_loop_takes_the_logarithm_of_parts_of_stored_sums() -> None:
+    """A kernel sums over all rows in steps: the maxima of all rows are known before its loop, and
+    each step subtracts its own."""
+    rows, columns = 512, 4096
+
+    def program(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return ((torch.log_softmax(a, -1) - b) * b).sum()
+
+    graph = from_torch(program, torch.randn(rows, columns), torch.randn(rows, columns)).graph
+    found = superoptimize(graph, H200, SearchLimits(budget=20.0)).candidates
+    draw = np.random.default_rng(0)
+    inputs = [100.0 + draw.standard_normal((rows, columns)), draw.random((rows, columns))]
+    (expected,) = evaluate_floats(graph, inputs)
+    for candidate in found:
+        result = stabilize(candidate.graph)
+        check_graph(result.graph)
+        if candidate in found[::6]:
+            (got,) = evaluate_floats(result.graph, inputs)
+            np.testing.assert_allclose(got, expected, rtol=1e-9)
