@@ -1,4 +1,5 @@
-"""Elements of long lines that a program computes: they are computed from looked-up elements."""
+"""Elements of lines that a program computes, if there are many: they are computed from elements
+that are looked up."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.frontend.torch_import import from_torch
-from mirage.frontend.torch_import.rows.movement.indexing import MOST_HELD
+from mirage.frontend.torch_import.rows.movement import indexing
 from mirage.semantics.positions import Gather, Iota
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
-LONG = MOST_HELD + 5
+LONG = 1234
 X = 3.0 * rand(3, LONG) + 200.0
 T = torch.tensor([0, LONG - 1, -100])
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
@@ -33,6 +34,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Tensor, ...]]] = {
         (X, T.clamp(min=7)),
     ),
 }
+
+
+@pytest.fixture(autouse=True)
+def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(indexing, "MOST_SOUGHT", LONG)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -60,3 +66,15 @@ def test_an_index_outside_reads_no_number(outside: int) -> None:
     (got,) = evaluate(program, [X, t])
     assert np.isnan(got[1]).all() or np.isneginf(got[1]).all()
     assert np.isfinite(got[[0, 2]]).all()
+
+
+def test_one_of_few_elements_is_found_where_they_are_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(indexing, "MOST_SOUGHT", X.numel())
+    ops = from_torch(*FEW).graph.ops
+    assert any(isinstance(op, Iota) and op.result.type.size == LONG for op in ops)
+    assert not any(isinstance(op, Gather) for op in ops)
+
+
+FEW = (F.cross_entropy, X, T)

@@ -1,7 +1,7 @@
 """Rows of lookups by index: gathers.
 
 An index outside of its dimension, which PyTorch refuses, reads NaN (or minus infinity, if the table
-is computed and not longer than a block holds).
+is computed).
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from mirage.semantics.builder import normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Binary, Cast, TensorType, Unary, Value
+from mirage.semantics.ugraph import Binary, Cast, TensorType, Unary, Value, View
 
 MOST_COMPARED = 1 << 22
 """The most pairs of a place and an index that are compared to find the element that is stored at
 each place."""
-MOST_HELD = 1 << 15
-"""The most elements of a line that a block holds in registers, so that it finds one of them there.
-A longer line would be gone through once more."""
+MOST_SOUGHT = 1 << 22
+"""The most elements of lines among which one of each is sought where they are computed: each is
+compared with the index (about 1 µs for a million of them), which takes less time than to look the
+elements up, in kernels of their own, as long as there are no more."""
 
 
 def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
@@ -161,7 +162,7 @@ def elements_along(b: Lowering, x: Value, dim: int, index: Value) -> Value:
     for d in range(rank):
         x = x if d == dim else b.cut(x, d, 0, index.shape[d])
     if index.shape[dim] == 1 and not x.dtype.is_integer and b.is_computed(x):
-        computed = _of_elements(b, x, dim, index) if x.shape[dim] > MOST_HELD else None
+        computed = _of_elements(b, x, dim, index) if x.type.size > MOST_SOUGHT else None
         return _picked(b, x, dim, index) if computed is None else computed
     kept = [d for d in range(rank) if d == dim or index.shape[d] != 1]
     if (line := b.repeated_line(x, dim)) is not None:
@@ -212,7 +213,9 @@ def _of_elements(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
         op = made.get(v)
         if isinstance(op, Unary | Binary | Cast):
             return all(map(is_known, op.operands))
-        return v.shape == x.shape and not (v.dtype.is_integer or b.is_computed(v))
+        while isinstance(op, View):
+            op = made.get(op.operands[0])
+        return op is None and v.shape == x.shape and not v.dtype.is_integer
 
     def element(v: Value) -> Value:
         at, op = place(v), made.get(v)
