@@ -100,6 +100,13 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
     return b.unary(UnaryFn.NEG, least)
 
 
+def _moved(b: Builder, x: Value, view: View) -> Value:
+    """Write a view of another value, of the shape that ``view`` reads."""
+    result = Value(TensorType(view.result.shape, x.dtype))
+    b.ops.append(replace(view, operands=(x,), results=(result,)))
+    return result
+
+
 _RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
 _WHOLE = (
     UnaryFn.NEG,
@@ -140,15 +147,27 @@ class _Known:
         return b.constant(_BEYOND if number > 0 else -_BEYOND, x.dtype)
 
     def kept_of_kept(self, op: Op) -> Rule | None:
-        """Merge two masks that are applied one after the other into their conjunction."""
+        """Merge two masks that are applied one after the other into their conjunction; the elements
+        may be moved in between, if the inner mask has the shape of what it masks."""
         mask, kept = op.operands
+        moves: list[View] = []
+        while isinstance(view := self.makers.get(kept), View):
+            moves.append(view)
+            kept = view.operands[0]
         inner = self.makers.get(kept)
         if inner is None or inner.function is not BinaryFn.KEEP:
             return None
         other, x = inner.operands
         if not (self.is_truth(mask) and self.is_truth(other)):
             return None
-        return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
+        if moves and other.shape != x.shape:
+            return None
+
+        def merged(b: Builder) -> Value:
+            there = [reduce(partial(_moved, b), reversed(moves), v) for v in (other, x)]
+            return b.binary(BinaryFn.KEEP, _least(b, mask, there[0]), there[1])
+
+        return merged
 
     def kept_and_masked(self, op: Op) -> Rule | None:
         """Drop a mask from a value to which minus infinity is added wherever the mask removes
@@ -231,10 +250,7 @@ class _Known:
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
         if isinstance(op, View):  # negate before the movement
-            moved = self.negated(b, op.operands[0])
-            result = Value(TensorType(op.result.shape, moved.dtype))
-            b.ops.append(replace(op, operands=(moved,), results=(result,)))
-            return result
+            return _moved(b, self.negated(b, op.operands[0]), op)
         if op is not None and len(op.operands) == 2:
             first, second = (self.reached(b, v) for v in op.operands)
             if fn is BinaryFn.LT:
@@ -267,28 +283,44 @@ class _Known:
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
 
     def _equal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(x, y)) is not None:
+        if (asked := self._truth_asked_for(b, x, y)) is not None:
             return self.negated(b, asked[0]) if asked[1] else asked[0]
         if not self._are_whole(x, y):
             return b.binary(BinaryFn.EQ, x, y)
         return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
 
     def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(x, y)) is not None:
+        if (asked := self._truth_asked_for(b, x, y)) is not None:
             return asked[0] if asked[1] else self.negated(b, asked[0])
         if not self._are_whole(x, y):
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
 
-    def _truth_asked_for(self, x: Value, y: Value) -> Truth | None:
+    def _truth_asked_for(self, b: Builder, x: Value, y: Value) -> Truth | None:
         """Return the truth value whose equality with 1 (or 0) is tested; None for other
-        comparisons."""
+        comparisons. Tiles hold truth values as numbers."""
         for value, number in ((x, y), (y, x)):
-            source, negative = self.truth(value)
             known = self.constants.get(number)
-            free = source.dtype is DType.I1 and source not in self.constants
-            if known in (0, 1) and free and not number.shape:
-                return source, negative != (known == 0)
+            if known in (0, 1) and not number.shape and (found := self._held(b, value)):
+                return found[0], found[1] != (known == 0)
+        return None
+
+    def _held(self, b: Builder, x: Value) -> Truth | None:
+        """Return the truth value whose elements ``x`` has, moved as in ``x``; None if there is
+        none."""
+        x, negative = self.truth(x)
+        if x in self.constants:
+            return None
+        if x.dtype is DType.I1 or (b.in_block and self.is_truth(x)):
+            return x, negative
+        op = self.makers.get(x)
+        if isinstance(op, View) and (found := self._held(b, op.operands[0])):
+            return _moved(b, found[0], op), found[1] != negative
+        if op is not None and op.function is BinaryFn.ADD:
+            for term, zero in (op.operands, op.operands[::-1]):
+                if self._numbers(zero) == {Fraction(0)} and term.shape == x.shape:
+                    found = self._held(b, term)
+                    return found and (found[0], found[1] != negative)
         return None
 
     def _are_whole(self, x: Value, y: Value) -> bool:
