@@ -318,7 +318,7 @@ class _Known:
             return _moved(b, found[0], op), found[1] != negative
         if op is not None and op.function is BinaryFn.ADD:
             for term, zero in (op.operands, op.operands[::-1]):
-                if self._numbers(zero) == {Fraction(0)} and term.shape == x.shape:
+                if self._numbers(zero) == frozenset({Fraction(0)}) and term.shape == x.shape:
                     found = self._held(b, term)
                     return found and (found[0], found[1] != negative)
         return None
