@@ -1,11 +1,13 @@
 """Comparisons and logic in a normal form, so that a mask may be written in many ways.
 
 ``a < b`` becomes ``a - b < 0``, and ``a <= b`` of whole numbers becomes ``a - b - 1 < 0``. Whole
-numbers are equal if neither is less. A negated ``<`` becomes ``>=``. A conjunction of truth values
-is their minimum and a disjunction their maximum, which are associative, commutative and idempotent
-in the arithmetics. A minimum is a maximum of negatives. The result of a comparison remains an
-uninterpreted function. A comparison with infinity becomes a comparison with a number that no float
-reaches: the function may be any, so it may be the one that results from infinity too.
+numbers are equal if neither is less. A comparison of truth values becomes logic, whether they are
+held as truth values or, as in tiles, as numbers. A negated ``<`` becomes ``>=``. A conjunction of
+truth values is their minimum and a disjunction their maximum, which are associative, commutative
+and idempotent in the arithmetics. A minimum is a maximum of negatives. The result of any other
+comparison remains an uninterpreted function. A comparison with infinity becomes a comparison with a
+number that no float reaches: the function may be any, so it may be the one that results from
+infinity too.
 """
 
 from __future__ import annotations
@@ -130,6 +132,12 @@ _EXACTLY: Mapping[object, Callable[..., Any]] = {
     BinaryFn.MIN: min,
 }
 """Functions of a few known numbers, which are evaluated for each of them."""
+_HOLDS: Mapping[BinaryFn, Callable[[Any, Any], bool]] = {
+    BinaryFn.LT: operator.lt,
+    BinaryFn.LE: operator.le,
+    BinaryFn.EQ: operator.eq,
+    BinaryFn.NE: operator.ne,
+}
 _TRUTHS = frozenset({Fraction(0), Fraction(1)})
 _FEW = 8
 
@@ -269,11 +277,15 @@ class _Known:
         return b.unary(UnaryFn.NOT, x)
 
     def _less(self, b: Builder, x: Value, y: Value) -> Value:
+        if (logic := self._of_truths(b, BinaryFn.LT, x, y)) is not None:
+            return logic
         if DType.I1 in (x.dtype, y.dtype):
             return b.binary(BinaryFn.LT, x, y)
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, x, y))
 
     def _at_most(self, b: Builder, x: Value, y: Value) -> Value:
+        if (logic := self._of_truths(b, BinaryFn.LE, x, y)) is not None:
+            return logic
         if DType.I1 in (x.dtype, y.dtype):
             return b.binary(BinaryFn.LE, x, y)
         difference = b.binary(BinaryFn.SUB, x, y)
@@ -283,27 +295,46 @@ class _Known:
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
 
     def _equal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(b, x, y)) is not None:
-            return self.negated(b, asked[0]) if asked[1] else asked[0]
+        if (logic := self._of_truths(b, BinaryFn.EQ, x, y)) is not None:
+            return logic
         if not self._are_whole(x, y):
             return b.binary(BinaryFn.EQ, x, y)
         return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
 
     def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(b, x, y)) is not None:
-            return asked[0] if asked[1] else self.negated(b, asked[0])
+        if (logic := self._of_truths(b, BinaryFn.NE, x, y)) is not None:
+            return logic
         if not self._are_whole(x, y):
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
 
-    def _truth_asked_for(self, b: Builder, x: Value, y: Value) -> Truth | None:
-        """Return the truth value whose equality with 1 (or 0) is tested; None for other
-        comparisons. Tiles hold truth values as numbers."""
+    def _of_truths(self, b: Builder, fn: BinaryFn, x: Value, y: Value) -> Value | None:
+        """Return a comparison of truth values, with each other or with a number, as logic; None for
+        other comparisons, and for those that are always true or always false."""
+        holds = _HOLDS[fn]
         for value, number in ((x, y), (y, x)):
             known = self.constants.get(number)
-            if known in (0, 1) and not number.shape and (found := self._held(b, value)):
-                return found[0], found[1] != (known == 0)
-        return None
+            if known is None or number.shape:
+                continue
+            answers = [holds(n, known) if value is x else holds(known, n) for n in (0, 1)]
+            if answers[0] == answers[1] or (found := self._held(b, value)) is None:
+                return None
+            return self.negated(b, found[0]) if found[1] != answers[0] else found[0]
+        if (first := self._held(b, x)) is None or (second := self._held(b, y)) is None:
+            return None
+        (p, not_p), (q, not_q) = (self._with_negation(b, held) for held in (first, second))
+        if fn is BinaryFn.LT:
+            return _least(b, not_p, q)
+        if fn is BinaryFn.LE:
+            return b.binary(BinaryFn.MAX, not_p, q)
+        if fn is BinaryFn.EQ:
+            return _least(b, b.binary(BinaryFn.MAX, not_p, q), b.binary(BinaryFn.MAX, p, not_q))
+        return b.binary(BinaryFn.MAX, _least(b, not_p, q), _least(b, p, not_q))
+
+    def _with_negation(self, b: Builder, held: Truth) -> tuple[Value, Value]:
+        """Return a truth value and its negation."""
+        x, opposite = held[0], self.negated(b, held[0])
+        return (opposite, x) if held[1] else (x, opposite)
 
     def _held(self, b: Builder, x: Value) -> Truth | None:
         """Return the truth value whose elements ``x`` has, moved as in ``x``; None if there is

@@ -1,4 +1,4 @@
-"""Masks that are held as numbers, asked for zero again, and moved; and masks of masked values."""
+"""Masks that are held as numbers, moved, and compared again; and masks of masked values."""
 
 from __future__ import annotations
 
@@ -114,3 +114,66 @@ def test_a_mask_of_masked_values_that_were_moved() -> None:
 
 def test_the_inner_mask_moves_with_its_values() -> None:
     assert not verify(program(twice("apart")), program(twice("not moved")), OPTIONS).equivalent
+
+
+# ---- masks compared with each other
+
+
+LT, LE, AND, OR, NOT = BinaryFn.LT, BinaryFn.LE, BinaryFn.AND, BinaryFn.OR, UnaryFn.NOT
+Logic = Callable[[Builder, Value, Value], Value]
+LOGIC: dict[BinaryFn, Logic] = {
+    LT: lambda b, x, y: b.binary(AND, b.unary(NOT, x), y),
+    LE: lambda b, x, y: b.binary(OR, b.unary(NOT, x), y),
+    EQ: lambda b, x, y: b.binary(
+        AND, b.binary(OR, b.unary(NOT, x), y), b.binary(OR, b.unary(NOT, y), x)
+    ),
+    NE: lambda b, x, y: b.binary(
+        OR, b.binary(AND, b.unary(NOT, x), y), b.binary(AND, b.unary(NOT, y), x)
+    ),
+}
+
+
+def of_masks(write: Logic, as_numbers: bool = False) -> KernelGraph:
+    """A function of two masks."""
+    x, y = (Value(TensorType((G, N), DType.I1), name) for name in "xy")
+    b = Builder()
+    given = [b.cast(v, DType.F32) for v in (x, y)] if as_numbers else [x, y]
+    z = write(b, *given)
+    return KernelGraph("f", (x, y), tuple(b.ops), (z,))
+
+
+@pytest.mark.parametrize("fn", LOGIC)
+def test_masks_are_compared_as_logic(fn: BinaryFn) -> None:
+    for as_numbers in (False, True):
+        first = of_masks(lambda b, x, y: b.binary(fn, x, y), as_numbers)
+        assert shown(first, of_masks(LOGIC[fn]))
+
+
+@pytest.mark.parametrize("fn", LOGIC)
+def test_kernels_compare_masks(fn: BinaryFn) -> None:
+    graph = of_masks(lambda b, x, y: b.binary(fn, x, y))
+    found = superoptimize(graph, H200).candidates[0].graph
+    assert any(isinstance(op, Launch) for op in found.ops)
+    assert shown(graph, found)
+
+
+@pytest.mark.parametrize("fn", LOGIC)
+def test_other_comparisons_of_masks_are_other_logic(fn: BinaryFn) -> None:
+    for other, logic in LOGIC.items():
+        pair = of_masks(lambda b, x, y: b.binary(fn, x, y), True), of_masks(logic)
+        assert shown(*pair) == (other is fn)
+        swapped = of_masks(lambda b, x, y, logic=logic: logic(b, y, x))
+        assert shown(pair[0], swapped) == (other is fn and fn in (EQ, NE))
+
+
+@pytest.mark.parametrize(
+    ("fn", "number", "kept"),
+    [(LT, 1, False), (LT, 0.5, False), (LE, 0, False), (EQ, 1, True), (NE, 0, True)],
+)
+def test_a_mask_against_a_number(fn: BinaryFn, number: float, kept: bool) -> None:
+    first = of_masks(lambda b, x, y: b.binary(fn, x, b.constant(number)), True)
+    same, opposite = (
+        of_masks(lambda b, x, y: x), of_masks(lambda b, x, y: b.unary(NOT, x))
+    )  # fmt: skip
+    assert shown(first, same) == kept
+    assert shown(first, opposite) != kept
