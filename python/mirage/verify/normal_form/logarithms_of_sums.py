@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Transpose, Value
 from mirage.verify.normal_form.exponents import exponential
 
 
@@ -37,6 +38,20 @@ class _Written:
         """Return the operands of the function that computes ``x``, if it is this function."""
         op = self.op(x)
         return op.operands if op is not None and op.function is fn else None
+
+    def before_turns(self, x: Value, y: Value) -> tuple[tuple[Value, Value], list[tuple[int, ...]]]:
+        """Return two values without the transpositions that both have in common, and these in
+        their order."""
+        turns: list[tuple[int, ...]] = []
+        while True:
+            pair = self.makers.get(x), self.makers.get(y)
+            if not (isinstance(pair[0], Transpose) and isinstance(pair[1], Transpose)):
+                break
+            if pair[0].permutation != pair[1].permutation:
+                break
+            turns.insert(0, pair[0].permutation)
+            (x,), (y,) = pair[0].operands, pair[1].operands
+        return (x, y), turns
 
     def sum_of_two(
         self, total: Op | None, shift: Value, extremum: BinaryFn
@@ -102,28 +117,36 @@ def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
     """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
-    whatever is subtracted and added again; ``(x - m) - log(sum(e^(x - m)))``, which has the same
-    logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the same for a sum of two, or
-    ``min(x, y) - log(1 + e^-|x - y|)``, which is its negative for their negatives. Return None for
-    other ops."""
+    whatever is subtracted and added again, also if both terms are transposed; ``(x - m) -
+    log(sum(e^(x - m)))``, which has the same logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``,
+    which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its
+    negative for their negatives. Return None for other ops."""
     known = _Written(makers, reshaped)
     if op.function is BinaryFn.SUB:
         return _least_less_logarithm(op, known) or _both_shifted(op, known)
     if op.function is not BinaryFn.ADD:
         return None
-    for side, shift in (op.operands, op.operands[::-1]):
+    if any(v.shape != op.result.shape for v in op.operands):
+        return None
+    turned, turns = known.before_turns(*op.operands)
+    for side, shift in (turned, turned[::-1]):
         log = known.op(side)
-        if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
+        if log is None or log.function is not UnaryFn.LOG:
             continue
         total = known.op(log.operands[0])
-        if (
-            pair := known.sum_of_two(total, shift, BinaryFn.MAX)
-        ) and shift.shape == op.result.shape:
-            return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
-        rule = None if total is None else _unshifted(total, known.source(shift), known)
-        if rule is not None and shift.shape == op.result.shape:
-            return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
+        rule = _sum_of_pair(known.sum_of_two(total, shift, BinaryFn.MAX))
+        if rule is None and total is not None:
+            rule = _unshifted(total, known.source(shift), known)
+        if rule is not None:
+            return lambda b, rule=rule, shape=side.shape: reduce(
+                b.transpose, turns, _logarithm(b, rule(b), shape)
+            )
     return None
+
+
+def _sum_of_pair(pair: tuple[Value, Value] | None) -> Callable[[Builder], Value] | None:
+    """Return how to write the sum of a pair's exponentials, if there is a pair."""
+    return None if pair is None else lambda b: _sum_of_exponentials(b, *pair)
 
 
 def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
