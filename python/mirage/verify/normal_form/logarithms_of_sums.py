@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, fields
+from functools import partial, reduce
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Op, Transpose, Value
+from mirage.semantics.ugraph import Contraction, Op, Value, View
 from mirage.verify.normal_form.exponents import exponential
+from mirage.verify.normal_form.predicates import moved
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,17 @@ class _Written:
         op = self.op(x)
         return op.operands if op is not None and op.function is fn else None
 
-    def before_turns(self, x: Value, y: Value) -> tuple[tuple[Value, Value], list[tuple[int, ...]]]:
-        """Return two values without the transpositions that both have in common, and these in
-        their order."""
-        turns: list[tuple[int, ...]] = []
-        while True:
-            pair = self.makers.get(x), self.makers.get(y)
-            if not (isinstance(pair[0], Transpose) and isinstance(pair[1], Transpose)):
+    def before_moves(self, x: Value, y: Value) -> tuple[tuple[Value, Value], list[View]]:
+        """Return two values without the views that both have in common, and these in their
+        order."""
+        moves: list[View] = []
+        while isinstance(first := self.makers.get(x), View):
+            second = self.makers.get(y)
+            if second is None or not _is_same_view(first, second):
                 break
-            if pair[0].permutation != pair[1].permutation:
-                break
-            turns.insert(0, pair[0].permutation)
-            (x,), (y,) = pair[0].operands, pair[1].operands
-        return (x, y), turns
+            moves.insert(0, first)
+            (x,), (y,) = first.operands, second.operands
+        return (x, y), moves
 
     def sum_of_two(
         self, total: Op | None, shift: Value, extremum: BinaryFn
@@ -113,11 +112,20 @@ class _Written:
         return equal or self.operands(mask, BinaryFn.NE)
 
 
+def _is_same_view(first: View, second: Op) -> bool:
+    """Return whether two ops move elements of operands of one shape in the same way."""
+    if type(second) is not type(first) or first.operands[0].shape != second.operands[0].shape:
+        return False
+    own = (f.name for f in fields(first) if f.name not in ("operands", "results"))
+    same = all(getattr(first, name) == getattr(second, name) for name in own)
+    return same and first.result.shape == second.results[0].shape
+
+
 def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
     """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
-    whatever is subtracted and added again, also if both terms are transposed; ``(x - m) -
+    whatever is subtracted and added again, also if both terms are moved; ``(x - m) -
     log(sum(e^(x - m)))``, which has the same logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``,
     which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its
     negative for their negatives. Return None for other ops."""
@@ -128,8 +136,8 @@ def shift_rule(
         return None
     if any(v.shape != op.result.shape for v in op.operands):
         return None
-    turned, turns = known.before_turns(*op.operands)
-    for side, shift in (turned, turned[::-1]):
+    terms, moves = known.before_moves(*op.operands)
+    for side, shift in (terms, terms[::-1]):
         log = known.op(side)
         if log is None or log.function is not UnaryFn.LOG:
             continue
@@ -139,7 +147,7 @@ def shift_rule(
             rule = _unshifted(total, known.source(shift), known)
         if rule is not None:
             return lambda b, rule=rule, shape=side.shape: reduce(
-                b.transpose, turns, _logarithm(b, rule(b), shape)
+                partial(moved, b), moves, _logarithm(b, rule(b), shape)
             )
     return None
 

@@ -102,7 +102,7 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
     return b.unary(UnaryFn.NEG, least)
 
 
-def _moved(b: Builder, x: Value, view: View) -> Value:
+def moved(b: Builder, x: Value, view: View) -> Value:
     """Write a view of another value, of the shape that ``view`` reads."""
     result = Value(TensorType(view.result.shape, x.dtype))
     b.ops.append(replace(view, operands=(x,), results=(result,)))
@@ -172,7 +172,7 @@ class _Known:
             return None
 
         def merged(b: Builder) -> Value:
-            there = [reduce(partial(_moved, b), reversed(moves), v) for v in (other, x)]
+            there = [reduce(partial(moved, b), reversed(moves), v) for v in (other, x)]
             return b.binary(BinaryFn.KEEP, _least(b, mask, there[0]), there[1])
 
         return merged
@@ -192,8 +192,8 @@ class _Known:
             one, other = (self.truth(v.operands[0]) for v in (inner, outer))
             if renamed:
                 view = self.makers.get(other[0])
-                moved = view is not None and view.renames and other[0].shape == kept.shape
-                if view is None or not moved or not one[0].shape == x.shape == shape:
+                renamed_too = view is not None and view.renames and other[0].shape == kept.shape
+                if view is None or not renamed_too or not one[0].shape == x.shape == shape:
                     continue
                 other = view.operands[0], other[1]
             if one == other and self.is_truth(one[0]):
@@ -258,7 +258,7 @@ class _Known:
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
         if isinstance(op, View):  # negate before the movement
-            return _moved(b, self.negated(b, op.operands[0]), op)
+            return moved(b, self.negated(b, op.operands[0]), op)
         if op is not None and len(op.operands) == 2:
             first, second = (self.reached(b, v) for v in op.operands)
             if fn is BinaryFn.LT:
@@ -346,7 +346,7 @@ class _Known:
             return x, negative
         op = self.makers.get(x)
         if isinstance(op, View) and (found := self._held(b, op.operands[0])):
-            return _moved(b, found[0], op), found[1] != negative
+            return moved(b, found[0], op), found[1] != negative
         if op is not None and op.function is BinaryFn.ADD:
             for term, zero in (op.operands, op.operands[::-1]):
                 if self._numbers(zero) == frozenset({Fraction(0)}) and term.shape == x.shape:
