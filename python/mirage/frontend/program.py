@@ -35,6 +35,17 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class IndexLimit:
+    """All elements of an input are indices of ``below`` places, counted from the end if they are
+    negative and ``from_end`` holds, or equal ``ignored``; PyTorch raises an error for others."""
+
+    input: int  # position among the graph's inputs
+    below: int
+    from_end: bool = False
+    ignored: int | None = None
+
+
+@dataclass(frozen=True)
 class Fixed:
     """A result that is not a tensor: None, or a number that does not depend on the inputs."""
 
@@ -60,7 +71,8 @@ class Program:
     result in the returned structure (``['loss']``, ``[0]``; empty: not known). ``unread`` names
     bound tensors that no result depends on. ``updates`` are inputs of the graph that the program
     writes to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs
-    that carry tensors of types that kernels do not have to those types.
+    that carry tensors of types that kernels do not have to those types. ``limits`` says which
+    numbers PyTorch accepts as indices.
     """
 
     graph: KernelGraph
@@ -71,6 +83,7 @@ class Program:
     unread: tuple[str, ...] = ()
     updates: tuple[int, ...] = ()
     carriers: Mapping[int, str] = field(default_factory=dict[int, str])
+    limits: tuple[IndexLimit, ...] = ()
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:

@@ -111,9 +111,21 @@ class Builder:
             _named(compiled.artifact.manifest, self._names(part)),
             evidence={"verdicts": [c.verdict.to_json() for c in self.checked if c.kept]},
             prediction={} if prediction is None else prediction.to_json(),
-            bounds=tuple(IndexBound(*found) for found in index_bounds(part)),
+            bounds=self._bounds(part),
         )
         return replace(compiled, artifact=replace(compiled.artifact, manifest=manifest))
+
+    def _bounds(self, part: KernelGraph) -> tuple[IndexBound, ...]:
+        """Return the bounds of the inputs that a part's kernels use as indices, and of those whose
+        limits the program knows."""
+        graph = self.program.graph
+        places = {v: i for i, v in enumerate(part.inputs)}
+        found = {IndexBound(*bound) for bound in index_bounds(part)}
+        for limit in self.program.limits:
+            place = places.get(graph.inputs[limit.input])
+            if place is not None:
+                found.add(IndexBound(place, limit.below, limit.from_end, limit.ignored))
+        return tuple(sorted(found, key=lambda b: (b.input, b.below, b.from_end, str(b.ignored))))
 
     def _made(self, text: str, names: Names, alone: bool) -> Compiled:
         from mirage.compiler import compile_text

@@ -24,20 +24,19 @@ class IndexCheck:
 
     def __init__(self, manifest: Manifest) -> None:
         names = [t.name for t in manifest.inputs]
-        self._bounds = [
-            (b.input, f"input {b.input} ({names[b.input]})", b.below, b.from_end)
-            for b in manifest.bounds
-        ]
+        self._bounds = [(b, f"input {b.input} ({names[b.input]})") for b in manifest.bounds]
 
     def __call__(self, given: Sequence[torch.Tensor]) -> None:
         """Check the inputs. Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
-        for number, what, below, from_end in self._bounds:
-            check_indices(given[number], what, below, from_end=from_end)
+        for b, what in self._bounds:
+            check_indices(given[b.input], what, b.below, from_end=b.from_end, ignored=b.ignored)
 
 
-def check_indices(x: torch.Tensor, what: str, below: int, *, from_end: bool = False) -> None:
-    """Check that all elements of ``x`` lie in ``[0, below)``, or ``[-below, below)``. Raises
-    :class:`~mirage.runtime.errors.ArgumentIndexError`."""
+def check_indices(
+    x: torch.Tensor, what: str, below: int, *, from_end: bool = False, ignored: int | None = None
+) -> None:
+    """Check that all elements of ``x`` lie in ``[0, below)``, or ``[-below, below)``, or equal
+    ``ignored``. Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
     import torch
 
     if not x.numel():
@@ -47,6 +46,10 @@ def check_indices(x: torch.Tensor, what: str, below: int, *, from_end: bool = Fa
     if least >= first and most < below:
         return
     wrong = (x < first) | (x >= below)
+    if ignored is not None:
+        wrong &= x != ignored
+        if not wrong.any():
+            return
     at = tuple(int(n) for n in wrong.nonzero()[0])
     place = f" at {list(at)}" if at else ""
     raise ArgumentIndexError(

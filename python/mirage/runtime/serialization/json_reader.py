@@ -48,6 +48,12 @@ class Reader:
             raise self.error(key, "a non-negative integer", value)
         return value
 
+    def signed(self, key: str) -> int:
+        value = self.take(key, "an integer")
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.error(key, "an integer", value)
+        return value
+
     def integers(self, key: str) -> tuple[int, ...]:
         expected = "a list of non-negative integers"
         value = self.take(key, expected)

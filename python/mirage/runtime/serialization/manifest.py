@@ -145,12 +145,17 @@ class KernelLaunch:
 @dataclass(frozen=True, order=True)
 class IndexBound:
     """A bound on an input, by its number: all of its elements should be indices of ``below`` rows,
-    counted from the end if they are negative and ``from_end`` holds. Other indices have a defined
-    result as well; they are errors only for callers who request it."""
+    counted from the end if they are negative and ``from_end`` holds, or equal ``ignored``. Other
+    indices have a defined result as well; they are errors only for callers who request it."""
 
     input: int
     below: int
     from_end: bool = False
+    ignored: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; ``ignored`` only if there is such a number."""
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -209,7 +214,7 @@ class Manifest:
             ],
             "size": None if self.size is None else self.size.to_json(),
             "updates": list(self.updates),
-            "bounds": [vars(b) for b in self.bounds],
+            "bounds": [b.to_json() for b in self.bounds],
             "resources": dict(self.resources),
             "evidence": dict(self.evidence),
             "prediction": dict(self.prediction),

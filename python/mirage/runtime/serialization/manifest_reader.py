@@ -89,7 +89,8 @@ def _module(r: Reader) -> Module:
 
 
 def _bound(r: Reader) -> IndexBound:
-    bound = IndexBound(r.integer("input"), r.integer("below"), r.truth("from_end"))
+    ignored = r.signed("ignored") if "ignored" in r.data else None
+    bound = IndexBound(r.integer("input"), r.integer("below"), r.truth("from_end"), ignored)
     r.finish()
     return bound
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial, reduce
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Contraction, Op, Value
+from mirage.semantics.ugraph import Contraction, Op, Value, View
 from mirage.verify.normal_form.exponents import exponential
+from mirage.verify.normal_form.predicates import moved
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,18 @@ class _Written:
         """Return the operands of the function that computes ``x``, if it is this function."""
         op = self.op(x)
         return op.operands if op is not None and op.function is fn else None
+
+    def before_moves(self, x: Value, y: Value) -> tuple[tuple[Value, Value], list[View]]:
+        """Return two values without the views that both have in common, and these in their
+        order."""
+        moves: list[View] = []
+        while isinstance(first := self.makers.get(x), View):
+            second = self.makers.get(y)
+            if second is None or not _is_same_view(first, second):
+                break
+            moves.insert(0, first)
+            (x,), (y,) = first.operands, second.operands
+        return (x, y), moves
 
     def sum_of_two(
         self, total: Op | None, shift: Value, extremum: BinaryFn
@@ -98,31 +112,49 @@ class _Written:
         return equal or self.operands(mask, BinaryFn.NE)
 
 
+def _is_same_view(first: View, second: Op) -> bool:
+    """Return whether two ops move elements of operands of one shape in the same way."""
+    if type(second) is not type(first) or first.operands[0].shape != second.operands[0].shape:
+        return False
+    own = (f.name for f in fields(first) if f.name not in ("operands", "results"))
+    same = all(getattr(first, name) == getattr(second, name) for name in own)
+    return same and first.result.shape == second.results[0].shape
+
+
 def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
     """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
-    whatever is subtracted and added again; and ``max(x, y) + log(1 + e^-|x - y|)``, which is the
-    same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its negative for their
-    negatives. Return None for other ops."""
+    whatever is subtracted and added again, also if both terms are moved; ``(x - m) -
+    log(sum(e^(x - m)))``, which has the same logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``,
+    which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its
+    negative for their negatives. Return None for other ops."""
     known = _Written(makers, reshaped)
     if op.function is BinaryFn.SUB:
-        return _least_less_logarithm(op, known)
+        return _least_less_logarithm(op, known) or _both_shifted(op, known)
     if op.function is not BinaryFn.ADD:
         return None
-    for side, shift in (op.operands, op.operands[::-1]):
+    if any(v.shape != op.result.shape for v in op.operands):
+        return None
+    terms, moves = known.before_moves(*op.operands)
+    for side, shift in (terms, terms[::-1]):
         log = known.op(side)
-        if log is None or log.function is not UnaryFn.LOG or side.shape != shift.shape:
+        if log is None or log.function is not UnaryFn.LOG:
             continue
         total = known.op(log.operands[0])
-        if (
-            pair := known.sum_of_two(total, shift, BinaryFn.MAX)
-        ) and shift.shape == op.result.shape:
-            return lambda b, pair=pair: b.unary(UnaryFn.LOG, _sum_of_exponentials(b, *pair))
-        rule = None if total is None else _unshifted(total, known.source(shift), known)
-        if rule is not None and shift.shape == op.result.shape:
-            return lambda b, rule=rule: _logarithm(b, rule(b), op.result.shape)
+        rule = _sum_of_pair(known.sum_of_two(total, shift, BinaryFn.MAX))
+        if rule is None and total is not None:
+            rule = _unshifted(total, known.source(shift), known)
+        if rule is not None:
+            return lambda b, rule=rule, shape=side.shape: reduce(
+                partial(moved, b), moves, _logarithm(b, rule(b), shape)
+            )
     return None
+
+
+def _sum_of_pair(pair: tuple[Value, Value] | None) -> Callable[[Builder], Value] | None:
+    """Return how to write the sum of a pair's exponentials, if there is a pair."""
+    return None if pair is None else lambda b: _sum_of_exponentials(b, *pair)
 
 
 def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
@@ -138,6 +170,39 @@ def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value]
         return b.unary(UnaryFn.NEG, b.unary(UnaryFn.LOG, total))
 
     return written
+
+
+def _both_shifted(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
+    """Return how to write a difference of ``x - m`` and ``log(sum(e^(y - m)))``, in either order:
+    as that of ``x`` and ``log(sum(e^y))``."""
+    for place, other in ((0, 1), (1, 0)):
+        less, side = known.makers.get(op.operands[place]), op.operands[other]
+        log = known.op(side)
+        if less is None or less.function is not BinaryFn.SUB:
+            continue
+        if log is None or log.function is not UnaryFn.LOG:
+            continue
+        x, off = less.operands
+        total = known.op(log.operands[0])
+        # both repeat their elements along the same dimensions
+        if total is None or off.shape != side.shape or less.results[0].shape != op.results[0].shape:
+            continue
+        rule = _unshifted(total, known.source(off), known)
+        if rule is None:
+            continue
+
+        def written(
+            b: Builder,
+            x: Value = x,
+            shape: tuple[int, ...] = side.shape,
+            rule: Callable[[Builder], Value] = rule,
+            turned: bool = place == 1,
+        ) -> Value:
+            pair = x, _logarithm(b, rule(b), shape)
+            return b.binary(BinaryFn.SUB, *(pair[::-1] if turned else pair))
+
+        return written
+    return None
 
 
 def _unshifted(total: Op, shift: Value, known: _Written) -> Callable[[Builder], Value] | None:

@@ -1,11 +1,13 @@
 """Comparisons and logic in a normal form, so that a mask may be written in many ways.
 
 ``a < b`` becomes ``a - b < 0``, and ``a <= b`` of whole numbers becomes ``a - b - 1 < 0``. Whole
-numbers are equal if neither is less. A negated ``<`` becomes ``>=``. A conjunction of truth values
-is their minimum and a disjunction their maximum, which are associative, commutative and idempotent
-in the arithmetics. A minimum is a maximum of negatives. The result of a comparison remains an
-uninterpreted function. A comparison with infinity becomes a comparison with a number that no float
-reaches: the function may be any, so it may be the one that results from infinity too.
+numbers are equal if neither is less. A comparison of truth values becomes logic, whether they are
+held as truth values or, as in tiles, as numbers. A negated ``<`` becomes ``>=``. A conjunction of
+truth values is their minimum and a disjunction their maximum, which are associative, commutative
+and idempotent in the arithmetics. A minimum is a maximum of negatives. The result of any other
+comparison remains an uninterpreted function. A comparison with infinity becomes a comparison with a
+number that no float reaches: the function may be any, so it may be the one that results from
+infinity too.
 """
 
 from __future__ import annotations
@@ -100,6 +102,13 @@ def _least(b: Builder, x: Value, y: Value) -> Value:
     return b.unary(UnaryFn.NEG, least)
 
 
+def moved(b: Builder, x: Value, view: View) -> Value:
+    """Write a view of another value, of the shape that ``view`` reads."""
+    result = Value(TensorType(view.result.shape, x.dtype))
+    b.ops.append(replace(view, operands=(x,), results=(result,)))
+    return result
+
+
 _RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
 _WHOLE = (
     UnaryFn.NEG,
@@ -123,6 +132,12 @@ _EXACTLY: Mapping[object, Callable[..., Any]] = {
     BinaryFn.MIN: min,
 }
 """Functions of a few known numbers, which are evaluated for each of them."""
+_HOLDS: Mapping[BinaryFn, Callable[[Any, Any], bool]] = {
+    BinaryFn.LT: operator.lt,
+    BinaryFn.LE: operator.le,
+    BinaryFn.EQ: operator.eq,
+    BinaryFn.NE: operator.ne,
+}
 _TRUTHS = frozenset({Fraction(0), Fraction(1)})
 _FEW = 8
 
@@ -140,15 +155,27 @@ class _Known:
         return b.constant(_BEYOND if number > 0 else -_BEYOND, x.dtype)
 
     def kept_of_kept(self, op: Op) -> Rule | None:
-        """Merge two masks that are applied one after the other into their conjunction."""
+        """Merge two masks that are applied one after the other into their conjunction; the elements
+        may be moved in between, if the inner mask has the shape of what it masks."""
         mask, kept = op.operands
+        moves: list[View] = []
+        while isinstance(view := self.makers.get(kept), View):
+            moves.append(view)
+            kept = view.operands[0]
         inner = self.makers.get(kept)
         if inner is None or inner.function is not BinaryFn.KEEP:
             return None
         other, x = inner.operands
         if not (self.is_truth(mask) and self.is_truth(other)):
             return None
-        return lambda b: b.binary(BinaryFn.KEEP, _least(b, mask, other), x)
+        if moves and other.shape != x.shape:
+            return None
+
+        def merged(b: Builder) -> Value:
+            there = [reduce(partial(moved, b), reversed(moves), v) for v in (other, x)]
+            return b.binary(BinaryFn.KEEP, _least(b, mask, there[0]), there[1])
+
+        return merged
 
     def kept_and_masked(self, op: Op) -> Rule | None:
         """Drop a mask from a value to which minus infinity is added wherever the mask removes
@@ -165,8 +192,8 @@ class _Known:
             one, other = (self.truth(v.operands[0]) for v in (inner, outer))
             if renamed:
                 view = self.makers.get(other[0])
-                moved = view is not None and view.renames and other[0].shape == kept.shape
-                if view is None or not moved or not one[0].shape == x.shape == shape:
+                renamed_too = view is not None and view.renames and other[0].shape == kept.shape
+                if view is None or not renamed_too or not one[0].shape == x.shape == shape:
                     continue
                 other = view.operands[0], other[1]
             if one == other and self.is_truth(one[0]):
@@ -231,10 +258,7 @@ class _Known:
         if op is not None and fn is UnaryFn.NOT and self.is_truth(op.operands[0]):
             return op.operands[0]
         if isinstance(op, View):  # negate before the movement
-            moved = self.negated(b, op.operands[0])
-            result = Value(TensorType(op.result.shape, moved.dtype))
-            b.ops.append(replace(op, operands=(moved,), results=(result,)))
-            return result
+            return moved(b, self.negated(b, op.operands[0]), op)
         if op is not None and len(op.operands) == 2:
             first, second = (self.reached(b, v) for v in op.operands)
             if fn is BinaryFn.LT:
@@ -253,11 +277,15 @@ class _Known:
         return b.unary(UnaryFn.NOT, x)
 
     def _less(self, b: Builder, x: Value, y: Value) -> Value:
+        if (logic := self._of_truths(b, BinaryFn.LT, x, y)) is not None:
+            return logic
         if DType.I1 in (x.dtype, y.dtype):
             return b.binary(BinaryFn.LT, x, y)
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, x, y))
 
     def _at_most(self, b: Builder, x: Value, y: Value) -> Value:
+        if (logic := self._of_truths(b, BinaryFn.LE, x, y)) is not None:
+            return logic
         if DType.I1 in (x.dtype, y.dtype):
             return b.binary(BinaryFn.LE, x, y)
         difference = b.binary(BinaryFn.SUB, x, y)
@@ -267,28 +295,63 @@ class _Known:
         return self._below_zero(b, BinaryFn.LT, b.binary(BinaryFn.SUB, difference, one))
 
     def _equal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(x, y)) is not None:
-            return self.negated(b, asked[0]) if asked[1] else asked[0]
+        if (logic := self._of_truths(b, BinaryFn.EQ, x, y)) is not None:
+            return logic
         if not self._are_whole(x, y):
             return b.binary(BinaryFn.EQ, x, y)
         return _least(b, self._at_most(b, x, y), self._at_most(b, y, x))
 
     def _unequal(self, b: Builder, x: Value, y: Value) -> Value:
-        if (asked := self._truth_asked_for(x, y)) is not None:
-            return asked[0] if asked[1] else self.negated(b, asked[0])
+        if (logic := self._of_truths(b, BinaryFn.NE, x, y)) is not None:
+            return logic
         if not self._are_whole(x, y):
             return b.unary(UnaryFn.NOT, b.binary(BinaryFn.EQ, x, y))
         return b.binary(BinaryFn.MAX, self._less(b, x, y), self._less(b, y, x))
 
-    def _truth_asked_for(self, x: Value, y: Value) -> Truth | None:
-        """Return the truth value whose equality with 1 (or 0) is tested; None for other
-        comparisons."""
+    def _of_truths(self, b: Builder, fn: BinaryFn, x: Value, y: Value) -> Value | None:
+        """Return a comparison of truth values, with each other or with a number, as logic; None for
+        other comparisons, and for those that are always true or always false."""
+        holds = _HOLDS[fn]
         for value, number in ((x, y), (y, x)):
-            source, negative = self.truth(value)
             known = self.constants.get(number)
-            free = source.dtype is DType.I1 and source not in self.constants
-            if known in (0, 1) and free and not number.shape:
-                return source, negative != (known == 0)
+            if known is None or number.shape:
+                continue
+            answers = [holds(n, known) if value is x else holds(known, n) for n in (0, 1)]
+            if answers[0] == answers[1] or (found := self._held(b, value)) is None:
+                return None
+            return self.negated(b, found[0]) if found[1] != answers[0] else found[0]
+        if (first := self._held(b, x)) is None or (second := self._held(b, y)) is None:
+            return None
+        (p, not_p), (q, not_q) = (self._with_negation(b, held) for held in (first, second))
+        if fn is BinaryFn.LT:
+            return _least(b, not_p, q)
+        if fn is BinaryFn.LE:
+            return b.binary(BinaryFn.MAX, not_p, q)
+        if fn is BinaryFn.EQ:
+            return _least(b, b.binary(BinaryFn.MAX, not_p, q), b.binary(BinaryFn.MAX, p, not_q))
+        return b.binary(BinaryFn.MAX, _least(b, not_p, q), _least(b, p, not_q))
+
+    def _with_negation(self, b: Builder, held: Truth) -> tuple[Value, Value]:
+        """Return a truth value and its negation."""
+        x, opposite = held[0], self.negated(b, held[0])
+        return (opposite, x) if held[1] else (x, opposite)
+
+    def _held(self, b: Builder, x: Value) -> Truth | None:
+        """Return the truth value whose elements ``x`` has, moved as in ``x``; None if there is
+        none."""
+        x, negative = self.truth(x)
+        if x in self.constants:
+            return None
+        if x.dtype is DType.I1 or (b.in_block and self.is_truth(x)):
+            return x, negative
+        op = self.makers.get(x)
+        if isinstance(op, View) and (found := self._held(b, op.operands[0])):
+            return moved(b, found[0], op), found[1] != negative
+        if op is not None and op.function is BinaryFn.ADD:
+            for term, zero in (op.operands, op.operands[::-1]):
+                if self._numbers(zero) == frozenset({Fraction(0)}) and term.shape == x.shape:
+                    found = self._held(b, term)
+                    return found and (found[0], found[1] != negative)
         return None
 
     def _are_whole(self, x: Value, y: Value) -> bool:

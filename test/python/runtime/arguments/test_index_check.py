@@ -93,6 +93,28 @@ def test_the_manifest_says_which_inputs_are_indices(tmp_path: Path) -> None:
         IndexCheck(manifest)([table, torch.tensor([40, 0, 0])])
 
 
+def test_an_index_that_kernels_compare(tmp_path: Path) -> None:
+    """Stores to few rows and lookups among few classes are comparisons with positions; a target
+    that is ignored is none of the classes."""
+
+    def stored(
+        cache: torch.Tensor, at: torch.Tensor, new: torch.Tensor, targets: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        return cache.index_copy(0, at, new), F.nll_loss(new, targets, reduction="none")
+
+    given = torch.randn(7, 4), torch.tensor([6, 0]), torch.randn(2, 4), torch.tensor([-100, 3])
+    path = tmp_path / "stored.mirage"
+    mirage.export(stored, *given, path=path, options=OPTIONS)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    unchecked = mirage.runtime.load(path, device="cpu")
+    torch.testing.assert_close(checked(*given), stored(*given))
+    for place, wrong in ((1, [7, 0]), (1, [0, -1]), (3, [-100, 4]), (3, [-1, 0])):
+        others = [*given[:place], torch.tensor(wrong), *given[place + 1 :]]
+        unchecked(*others)
+        with pytest.raises(ArgumentIndexError, match="expected indices from 0"):
+            checked(*others)
+
+
 COMPUTED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "one further": lambda table, ids: F.embedding(ids + 1, table) * 2,
     "a column": lambda table, ids: F.embedding(ids[:, 1], table) * 2,

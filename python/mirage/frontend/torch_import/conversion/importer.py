@@ -21,6 +21,7 @@ from mirage.frontend.torch_import.capture.captured_arguments import Argument
 from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
 from mirage.frontend.torch_import.conversion.imported_inputs import GraphInputs, dtype_of
+from mirage.frontend.torch_import.conversion.index_limits import Named, limits_of, named_by
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
@@ -72,6 +73,7 @@ class Importer:
         self.allow_fallback = allow_fallback
         self.name = name
         self.is_sized = is_sized
+        self.named: list[Named] = []
         tf32 = torch.get_float32_matmul_precision() != "highest"
         self.lowering = Lowering(tf32=tf32, may_stay=allow_fallback, sized=is_sized)
         self.values: dict[Any, object] = {}
@@ -182,6 +184,7 @@ class Importer:
         return self.lowering.filled(_as_it_is(rounded), result)
 
     def _call(self, call: Call, location: SourceLocation | None) -> object:
+        self.named += named_by(call)
         tables = (TABLE,) if self.allow_fallback else (TABLE, WITHOUT_CALLS)
         rows = [table[call.op] for table in tables if call.op in table]
         reason = "an op without a meaning in Mirage"
@@ -299,6 +302,7 @@ class Importer:
         places = {op.results: at for op, at in self.locations.items()}
         names = [a.name for _, a in (*passed, *bound)]
         carriers = self.inputs.carriers
+        makers = {v: op for op in full.ops for v in op.results}
         return Program(
             graph,
             {op: places[op.results] for op in graph.ops if op.results in places},
@@ -308,6 +312,7 @@ class Importer:
             tuple(unread),
             tuple(names.index(name) for name in updates),
             {i: carriers[v] for i, v in enumerate(inputs) if v in carriers},
+            () if self.is_sized else limits_of(self.named, inputs, makers),
         )
 
 
