@@ -128,7 +128,7 @@ def shift_rule(
     whatever is subtracted and added again, also if both terms are moved; ``(x - m) -
     log(sum(e^(x - m)))``, which has the same logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``,
     which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its
-    negative for their negatives. Return None for other ops."""
+    negative for their negatives, or the negative of that. Return None for other ops."""
     known = _Written(makers, reshaped)
     if op.function is BinaryFn.SUB:
         return _least_less_logarithm(op, known) or _both_shifted(op, known)
@@ -158,18 +158,27 @@ def _sum_of_pair(pair: tuple[Value, Value] | None) -> Callable[[Builder], Value]
 
 
 def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
-    shift, log = op.operands[0], known.op(op.operands[1])
-    if log is None or log.function is not UnaryFn.LOG or shift.shape != op.results[0].shape:
-        return None
-    pair = known.sum_of_two(known.op(log.operands[0]), shift, BinaryFn.MIN)
-    if pair is None:
-        return None
+    """Return how to write a difference of ``min(x, y)`` and ``log(1 + e^-|x - y|)``, in either
+    order."""
+    for shift, side in (op.operands, op.operands[::-1]):
+        log = known.op(side)
+        if log is None or log.function is not UnaryFn.LOG or shift.shape != op.results[0].shape:
+            continue
+        pair = known.sum_of_two(known.op(log.operands[0]), shift, BinaryFn.MIN)
+        if pair is None:
+            continue
 
-    def written(b: Builder) -> Value:
-        total = _sum_of_exponentials(b, *(b.unary(UnaryFn.NEG, x) for x in pair))
-        return b.unary(UnaryFn.NEG, b.unary(UnaryFn.LOG, total))
+        def written(
+            b: Builder,
+            pair: tuple[Value, Value] = pair,
+            negated: bool = shift is op.operands[0],
+        ) -> Value:
+            total = _sum_of_exponentials(b, *(b.unary(UnaryFn.NEG, x) for x in pair))
+            found = b.unary(UnaryFn.LOG, total)
+            return b.unary(UnaryFn.NEG, found) if negated else found
 
-    return written
+        return written
+    return None
 
 
 def _both_shifted(op: Op, known: _Written) -> Callable[[Builder], Value] | None:

@@ -88,3 +88,24 @@ def test_a_shift_of_other_rows_is_one() -> None:
     for first, second in (("other", "at once"), ("shifted", "turned")):
         pair = logarithms(first), logarithms(second)
         assert not verify(*pair, VerifyOptions(seed=3, numerics=False)).equivalent
+
+
+@pytest.mark.parametrize("zero", [False, True])
+def test_the_smaller_one_is_subtracted_from_the_logarithm(zero: bool) -> None:
+    """As in the cross-entropy of truth values, which a search writes in the other order."""
+
+    def parts(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        column, row = spread(x, y, zero)
+        return torch.minimum(column, row), torch.log1p(torch.exp(-(column - row).abs()))
+
+    def less(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        smaller, log = parts(x, y)
+        return y.sum() - (smaller - log)
+
+    def more(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        smaller, log = parts(x, y)
+        return y.sum() + (log - smaller)
+
+    given = Pair("either order", "4 4", less, more, True)
+    verdict = verdict_of(given, [given])
+    assert any(e.holds and e.name == "proof by normal forms" for e in verdict.evidence), verdict
