@@ -85,6 +85,10 @@ def _bounded(
     return None
 
 
+NO_COLUMNS = (), 1
+"""Positions along the loop decide nothing: an integer only says whether there are any steps."""
+
+
 def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tuple[str, ...], int]]:
     """Return the grid axes that cut positions in addition to the loop, and the number of positions
     in a tile."""
@@ -93,7 +97,7 @@ def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tup
     found = {
         (a[:-1], n) for a, n in cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])
     }
-    return sorted(found)
+    return sorted(found) or [NO_COLUMNS]
 
 
 def _line(
@@ -129,7 +133,11 @@ def _line(
         if not len(numbers):
             break
         idle = idle_at(numbers)
-    slope, constant, divisor = tightest_line(dense, some, 0, count, tile, upper=upper)
+    if (split, tile) == NO_COLUMNS:  # up to the first number with steps, the end is at most 0
+        first = int(some.argmax()) if upper else 0
+        slope, constant, divisor = count * (first > 0), count * (1 - first), 1
+    else:
+        slope, constant, divisor = tightest_line(dense, some, 0, count, tile, upper=upper)
     if slope == 0:
         return None
     terms, before, extents = list[tuple[str, int]](), loop.axis.extent, axis_extents(launch)
