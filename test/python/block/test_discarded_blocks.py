@@ -14,12 +14,13 @@ from mirage.transforms.steps.skip_steps import skip_steps
 BLOCKS, ROWS, DEPTH, COLUMNS, STEPS = 5, 64, 192, 128, 3
 GROUPS = "warps = 4, stages = 2, engine = warpgroup"
 SCHEDULES = {
-    "warps": ("sm_80", "warps = 4, stages = 2"),
-    "groups": ("sm_90a", GROUPS),
-    "resident": ("sm_90a", f"{GROUPS}, resident = 3"),
-    "cluster": ("sm_90a", f"{GROUPS}, cluster = 2"),
-    "resident cluster": ("sm_90a", f"{GROUPS}, resident = 4, cluster = 2"),
+    "warps": ("sm_80", "warps = 4, stages = 2", 10),
+    "groups": ("sm_90a", GROUPS, 10),
+    "resident": ("sm_90a", f"{GROUPS}, resident = 3", 3),
+    "cluster": ("sm_90a", f"{GROUPS}, cluster = 2", 10),
+    "resident cluster": ("sm_90a", f"{GROUPS}, resident = 4, cluster = 2", 4),
 }
+"""The chip, the schedule, and the number of blocks that are started."""
 
 
 def product(schedule: str, condition: str = "block.binary lt %zero, %n") -> str:
@@ -69,11 +70,13 @@ def run(text: str, chip: str, *inputs: Array) -> ArtifactRun:
 def test_blocks_that_are_not_used_take_one_step(name: str) -> None:
     """Each position of a resident block reads its own integer; a product of no rows does not wait
     for data that nothing copies."""
-    chip, schedule = SCHEDULES[name]
+    chip, schedule, blocks = SCHEDULES[name]
     text = without_steps(product(schedule))
     assert "block.scalar" in text
-    ptx = compile_mlir(text, chip).ptx()
-    assert ("wgmma.mma_async" in ptx) == (chip == "sm_90a")
+    artifact = compile_mlir(text, chip)
+    assert ("wgmma.mma_async" in artifact.ptx()) == (chip == "sm_90a")
+    (kernel,) = artifact.manifest.kernels
+    assert kernel.grid[0] == blocks
     x, w = factors()
     for used in ((1, 0, 1, 0, 0), (0, 0, 0, 0, 0), (-3, 2**62, 0, 1, 7)):
         number = np.array(used).reshape(BLOCKS, 1, 1)
@@ -85,7 +88,7 @@ def test_blocks_that_are_not_used_take_one_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["warps", "resident"])
 def test_work_is_that_of_the_used_blocks(name: str) -> None:
-    chip, schedule = SCHEDULES[name]
+    chip, schedule, _ = SCHEDULES[name]
     text = without_steps(product(schedule))
     x, w = factors()
 
@@ -100,7 +103,7 @@ def test_work_is_that_of_the_used_blocks(name: str) -> None:
 
 def test_clusters_that_take_the_same_steps_stay() -> None:
     """Blocks of a cluster have the same rows and read the same integer."""
-    chip, schedule = SCHEDULES["cluster"]
+    chip, schedule, _ = SCHEDULES["cluster"]
     assert "multicast" in compile_mlir(without_steps(product(schedule)), chip).ptx()
 
 

@@ -21,12 +21,13 @@ def masks_of_products(graph: KernelGraph) -> Iterator[Op]:
     """Yield the comparisons of integers that decide which elements of a product are kept."""
     made = {v: op for op in graph.ops for v in op.results}
     for op in graph.ops:
-        if op.function is BinaryFn.KEEP:
-            mask, kept = (_without_views(v, made) for v in op.operands)
-            compares = mask is not None and mask.function in COMPARISONS
-            if isinstance(kept, Matmul) and mask is not None and compares:
-                if all(v.dtype.is_integer for v in mask.operands):
-                    yield mask
+        if op.function is not BinaryFn.KEEP:
+            continue
+        mask, kept = (_without_views(v, made) for v in op.operands)
+        if not isinstance(kept, Matmul) or mask is None or mask.function not in COMPARISONS:
+            continue
+        if all(v.dtype.is_integer for v in mask.operands):
+            yield mask
 
 
 def bounding_integers(graph: KernelGraph) -> frozenset[Value]:
