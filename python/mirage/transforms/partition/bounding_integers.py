@@ -1,4 +1,4 @@
-"""Integers that decide which elements of a product are kept, and so may bound its loop.
+"""Integers that decide which products of a batch are kept, and so may bound their loop.
 
 A product of blocks of rows, of which only some blocks have any row, is masked by an integer of each
 block. Where the mask is false, a kernel need not multiply, but only if it reads the integer before
@@ -12,19 +12,21 @@ from collections.abc import Iterator, Mapping
 
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import BinaryFn
-from mirage.semantics.ugraph import Boundary, KernelGraph, Matmul, Structure, View
+from mirage.semantics.ugraph import Boundary, Contraction, KernelGraph, Structure, View
 
 COMPARISONS = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE)
 
 
 def masks_of_products(graph: KernelGraph) -> Iterator[Op]:
-    """Yield the comparisons of integers that decide which elements of a product are kept."""
+    """Yield the comparisons of integers that decide which products of a batch are kept, each as a
+    whole."""
     made = {v: op for op in graph.ops for v in op.results}
     for op in graph.ops:
-        if op.function is not BinaryFn.KEEP:
+        if op.function is not BinaryFn.KEEP or op.operands[0].shape[-2:] != (1, 1):
             continue
         mask, kept = (_without_views(v, made) for v in op.operands)
-        if not isinstance(kept, Matmul) or mask is None or mask.function not in COMPARISONS:
+        product = isinstance(kept, Contraction) and len(kept.operands) == 2
+        if not product or mask is None or mask.function not in COMPARISONS:
             continue
         if all(v.dtype.is_integer for v in mask.operands):
             yield mask
