@@ -113,6 +113,11 @@ def test_conditions_that_say_nothing_about_blocks_take_all_steps() -> None:
     assert "block.scalar" not in text
 
 
+def test_one_step_is_taken_in_any_case() -> None:
+    text = product(GROUPS).replace("[k = 3]", "[k = 1]").replace("192", "64")
+    assert "block.scalar" not in without_steps(text)
+
+
 def test_the_meaning_with_and_without_the_steps() -> None:
     text = product(GROUPS, "block.binary lt %n, %zero")
     changed, plain = graph_from_text(without_steps(text)).graph, graph_from_text(text).graph

@@ -97,7 +97,8 @@ def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tup
     found = {
         (a[:-1], n) for a, n in cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])
     }
-    return sorted(found) or [NO_COLUMNS]
+    whole = [NO_COLUMNS] if loop.axis.extent > 1 else []  # a block takes at least one step
+    return sorted(found) or whole
 
 
 def _line(
