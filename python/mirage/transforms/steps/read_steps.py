@@ -4,7 +4,8 @@ A mask may compare positions with integers from the caller: the position of the 
 cache is read, the length of a sequence, or both ends of a window. The idle steps are found for a
 few values of such an integer (as if the tensor held them), a line is laid around the other steps,
 and the line is kept if for *every* integer it leaves out only idle steps
-(:func:`mirage.semantics.bounds.idle_steps.are_idle`).
+(:func:`mirage.semantics.bounds.idle_steps.are_idle`). If the mask does not compare positions along
+the loop, the integer decides whether a block needs the loop at all.
 """
 
 from __future__ import annotations
