@@ -43,8 +43,7 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
   /// Removes clusters from the schedule if blocks cannot work in this way.
   static void checkBlocks(kernel::LaunchOp launch) {
     int64_t cluster = launch.getSchedule()->getCluster();
-    std::optional<std::string> why =
-        cluster > 1 ? whyNoCluster(launch, cluster) : std::nullopt;
+    std::optional<std::string> why = cluster > 1 ? whyNoCluster(launch, cluster) : std::nullopt;
     if (why) {
       launch.emitRemark("no cluster of blocks: expected ") << *why;
       launch.setScheduleAttr(launch.getSchedule()->withoutCluster());

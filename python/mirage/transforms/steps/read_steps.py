@@ -86,7 +86,7 @@ def _bounded(
     return None
 
 
-NO_COLUMNS = (), 1
+NO_COLUMNS: tuple[tuple[str, ...], int] = ((), 1)
 """Positions along the loop decide nothing: an integer only says whether there are any steps."""
 
 
