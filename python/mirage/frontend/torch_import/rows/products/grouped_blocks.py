@@ -23,7 +23,7 @@ from mirage.semantics.ugraph import Elementwise
 LARGE_BLOCK, SMALL_BLOCK = 128, 64
 ROWS_OF_LARGE = 1.5
 """From so many large blocks in an average group on, fewer reads of factors outweigh more padding: a
-prompt of DeepSeek-V2-Lite with 2048 tokens (64 experts, 192 rows each) takes 33.3 ms on an H200, in
+prompt of DeepSeek-V2-Lite with 2048 tokens (64 experts, 192 rows each) took 33.3 ms on an H200, in
 small blocks 34.2 (``torch.compile`` 30.5 and 29.9 in the same two runs)."""
 
 
