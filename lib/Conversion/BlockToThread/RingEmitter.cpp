@@ -241,7 +241,7 @@ void TileEmitter::forEachPosition(llvm::function_ref<void()> emitWork) {
   round = positions.getRegionIterArg(0);
   for (auto [number, loop] : llvm::enumerate(loops))
     stepsBefore[loop] = positions.getRegionIterArg(number + 1);
-  setPositions(positions.getInductionVar());
+  startPosition(positions.getInductionVar());
   emitWork();
   SmallVector<Value> next = {arith::AddIOp::create(builder, loc, round, index(1))};
   for (block::LoopOp loop : loops)

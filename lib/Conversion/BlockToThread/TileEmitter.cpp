@@ -29,16 +29,21 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 }
 
 void TileEmitter::run() {
-  if (!launch.getSchedule()->getResident())
-    setPositions(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
   // Before there are roles: the one that copies takes as many steps as the others.
-  for (auto scalar : launch.getBody().front().getOps<block::ScalarOp>())
-    emitScalar(scalar);
+  if (!launch.getSchedule()->getResident())
+    startPosition(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
   emitPlacedRows();
   if (launch.getSchedule()->usesWarpgroups())
     emitRoles();
   else
     emitBody(launch.getBody().front());
+}
+
+/// Sets the position of a block, and reads the integers that bound its loops.
+void TileEmitter::startPosition(Value number) {
+  setPositions(number);
+  for (auto scalar : launch.getBody().front().getOps<block::ScalarOp>())
+    emitScalar(scalar);
 }
 
 void TileEmitter::emitBody(Block &body) {

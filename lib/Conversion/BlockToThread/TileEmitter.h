@@ -131,6 +131,7 @@ private:
 
   // The assignment of tiles to blocks (BlockOrder.cpp).
   void setPositions(mlir::Value number);
+  void startPosition(mlir::Value number);
   block::LoopOp findUnevenLoop();
   void split(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
   void splitByWork(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes, block::LoopOp uneven);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import mirage as mi
@@ -10,8 +11,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mirage.frontend.errors import UnsupportedOpError
+from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.positions import Gather
+from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import Matmul
+from mirage.transforms.partition.partition import Part, parts_to_search
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -207,3 +211,23 @@ def test_a_layer_of_experts(tokens: int, experts: int) -> None:
         isinstance(op, Gather) and op.operands[0].shape[0] == experts for op in program.graph.ops
     )
     assert looked_up == (tokens * 2 < experts or tokens * 2 > 128)
+
+
+def test_products_load_how_many_experts_follow_a_block() -> None:
+    """The integer that says whether a block has rows is passed to the product's part as such, so
+    that it can bound the loop; in blocks without rows, the product is zero."""
+    program, (x, w) = imported(200, 3)
+    products = [step.graph for step in parts_to_search(program.graph) if isinstance(step, Part)]
+    products = [g for g in products if any(isinstance(op, Matmul) for op in g.ops)]
+    assert len(products) == 1
+    blocks = max(v.shape[0] for v in products[0].inputs if len(v.shape) == 3)
+    assert (DType.I64, (blocks, 1, 1)) in [(v.dtype, v.shape) for v in products[0].inputs]
+    keep = next(
+        op
+        for op in program.graph.ops
+        if op.function is BinaryFn.KEEP and op.result.shape == (blocks, 64, 16)
+    )
+    blocked = replace(program.graph, outputs=(keep.result,))
+    inputs = [x.double().numpy(), w.double().numpy(), np.array([5, 5, 9])]
+    (got,) = evaluate_floats(blocked, inputs)
+    assert [bool(block.any()) for block in got] == [True, True] + [False] * (blocks - 2)

@@ -106,11 +106,14 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, 
   for (auto loop : launch.getBody().getOps<LoopOp>()) {
     if (!loop.getSteps())
       continue;
-    bool differs =
-        loop.hasStepsAtRunTime() || llvm::any_of(loop.getStepAxesAttr(), [&](Attribute name) {
-          return cast<StringAttr>(name).getValue() == axis;
-        });
-    if (differs) {
+    auto isAlong = [&](Attribute name) { return cast<StringAttr>(name).getValue() == axis; };
+    auto readsAlong = [&](Value number) {
+      return llvm::any_of(number.getDefiningOp<ScalarOp>().getMap(), [&](Attribute axes) {
+        return llvm::any_of(cast<ArrayAttr>(axes), isAlong);
+      });
+    };
+    if (llvm::any_of(loop.getStepAxesAttr(), isAlong) ||
+        llvm::any_of(loop.getStepValues(), readsAlong)) {
       stream << "loops whose steps are the same for neighbours along '" << axis << "', got "
              << "others for loop '" << loop.getAxis() << "'";
       return text;

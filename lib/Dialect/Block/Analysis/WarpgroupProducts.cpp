@@ -230,8 +230,3 @@ std::optional<std::string> mirage::block::whyNoWarpgroups(kernel::LaunchOp launc
   return why;
 }
 
-std::optional<std::string> mirage::block::whyNotResident(kernel::LaunchOp launch) {
-  if (!launch.getBody().getOps<ScalarOp>().empty())
-    return say("blocks that read no integers which bound their loops");
-  return std::nullopt;
-}

@@ -40,16 +40,10 @@ struct ChooseEngine : block::impl::ChooseEngineBase<ChooseEngine> {
     ++numDropped;
   }
 
-  /// Removes residency or clusters from the schedule if blocks cannot work in this way.
+  /// Removes clusters from the schedule if blocks cannot work in this way.
   static void checkBlocks(kernel::LaunchOp launch) {
-    std::optional<std::string> why =
-        launch.getSchedule()->getResident() ? whyNotResident(launch) : std::nullopt;
-    if (why) {
-      launch.emitRemark("a block for each position: expected ") << *why;
-      launch.setScheduleAttr(launch.getSchedule()->withAllBlocks());
-    }
     int64_t cluster = launch.getSchedule()->getCluster();
-    why = cluster > 1 ? whyNoCluster(launch, cluster) : std::nullopt;
+    std::optional<std::string> why = cluster > 1 ? whyNoCluster(launch, cluster) : std::nullopt;
     if (why) {
       launch.emitRemark("no cluster of blocks: expected ") << *why;
       launch.setScheduleAttr(launch.getSchedule()->withoutCluster());

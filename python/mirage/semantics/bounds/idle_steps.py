@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from mirage.semantics.bounds.discarded_results import discards
 from mirage.semantics.bounds.dropped_elements import dropped
 from mirage.semantics.bounds.ranges import Range
 from mirage.semantics.bounds.read_bounds import (
@@ -62,7 +63,8 @@ def idle_steps(
 
     A step is idle if it leaves everything that the loop carries unchanged, apart from elements that
     are dropped in the end: it adds zeros to sums, and to maxima it contributes minus infinity or an
-    element that is no larger than one of every other step.
+    element that is no larger than one of every other step. All steps are idle in blocks that
+    discard the results.
     """
     found = TileRanges(launch, loop, positions, assumed)
     carried = [op.operands[0] for op in loop.body if isinstance(op, Scan)]
@@ -83,6 +85,7 @@ def idle_steps(
             idle = idle & stored(a.value).zero
         elif a.fn is AccumulateFn.MAX:
             idle = idle & _no_more(stored(a.value))
+    idle = idle | discards(launch, loop, found.tiles)
     kept = _kept(loop)
     at_the_end = all(a.value in kept for a in loop.accumulators if a.fn is AccumulateFn.LAST)
     return IdleSteps(idle, at_the_end, tuple(found.cuts), tuple(sorted(found.divisors)))

@@ -28,6 +28,7 @@ from mirage.semantics.ugraph import (
     Value,
     View,
 )
+from mirage.transforms.partition.bounding_integers import bounding_integers
 from mirage.transforms.partition.calls import calls_of
 from mirage.transforms.partition.checked_indices import checked_indices
 from mirage.transforms.partition.compared import compared_with_itself
@@ -61,7 +62,7 @@ def partition(graph: KernelGraph, largest: float = inf) -> tuple[Step, ...]:
         integers_as_calls(integers_as_floats(with_row_parts(_narrow(without_empty(graph)))))
     )
     outside = any(isinstance(op, Boundary) for op in graph.ops)
-    ends = compared_with_itself(called) | checked_indices(called)
+    ends = compared_with_itself(called) | checked_indices(called) | bounding_integers(called)
     if called is graph and not outside and graph.ops and not ends:
         computed = set(graph.outputs).difference(graph.inputs)
         whole = largest == inf or sum(map(weight, graph.ops)) <= largest
@@ -232,13 +233,12 @@ class _Cutter:
             integers = all(v.dtype.is_integer for v in op.results)
             later = (
                 first > own[op]
-                and op not in ends
                 and outputs.isdisjoint(op.results)
                 and given.isdisjoint(map(self._root, op.operands))
                 and self._reads_little(op)
             )
             moved = isinstance(op, Elementwise) and last > own[op] and (integers or later)
-            if moved or (op in summed and first > own[op] and op not in ends):
+            if op not in ends and (moved or (op in summed and first > own[op])):
                 found.add(op)
             elif not isinstance(op, View):
                 first = last = own[op]

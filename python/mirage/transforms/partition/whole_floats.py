@@ -30,6 +30,7 @@ from mirage.semantics.ugraph import (
     TensorType,
     View,
 )
+from mirage.transforms.partition.bounding_integers import masks_of_products
 
 FEW = 16
 """The most rows of a table, and of a lookup in it, that are compared with each other."""
@@ -79,6 +80,7 @@ class _Floats:
     def __init__(self, graph: KernelGraph, ranges: Mapping[Value, Range]) -> None:
         self.graph, self.ranges = graph, ranges
         self.definitions = {v: op for op in graph.ops for v in op.results}
+        self.bounding = set(masks_of_products(graph))
         self.build = Builder()
         self.floats: dict[Value, Value] = {}  # in f32, by the integer
         self.names: dict[Value, Value] = {}  # values computed from them: truth values, floats
@@ -116,7 +118,7 @@ class _Floats:
     def _is_float(self, op: Op) -> bool:
         """Return whether an op reads a value that is computed as floats, or starts such a
         computation."""
-        if len(op.results) != 1:
+        if len(op.results) != 1 or op in self.bounding:
             return False
         return _converts(op) or any(v in self.floats or v in self.names for v in op.operands)
 

@@ -4,7 +4,8 @@ A mask may compare positions with integers from the caller: the position of the 
 cache is read, the length of a sequence, or both ends of a window. The idle steps are found for a
 few values of such an integer (as if the tensor held them), a line is laid around the other steps,
 and the line is kept if for *every* integer it leaves out only idle steps
-(:func:`mirage.semantics.bounds.idle_steps.are_idle`).
+(:func:`mirage.semantics.bounds.idle_steps.are_idle`). If the mask does not compare positions along
+the loop, the integer decides whether a block needs the loop at all.
 """
 
 from __future__ import annotations
@@ -85,6 +86,10 @@ def _bounded(
     return None
 
 
+NO_COLUMNS: tuple[tuple[str, ...], int] = ((), 1)
+"""Positions along the loop decide nothing: an integer only says whether there are any steps."""
+
+
 def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tuple[str, ...], int]]:
     """Return the grid axes that cut positions in addition to the loop, and the number of positions
     in a tile."""
@@ -93,7 +98,8 @@ def _columns(launch: Launch, loop: Loop, positions: Positions) -> list[tuple[tup
     found = {
         (a[:-1], n) for a, n in cuts if a and a[-1] == loop.axis.name and grid.issuperset(a[:-1])
     }
-    return sorted(found)
+    whole = [NO_COLUMNS] if loop.axis.extent > 1 else []  # a block takes at least one step
+    return sorted(found) or whole
 
 
 def _line(
@@ -129,7 +135,11 @@ def _line(
         if not len(numbers):
             break
         idle = idle_at(numbers)
-    slope, constant, divisor = tightest_line(dense, some, 0, count, tile, upper=upper)
+    if (split, tile) == NO_COLUMNS:  # up to the first number with steps, the end is at most 0
+        first = int(some.argmax()) if upper else 0
+        slope, constant, divisor = count * (first > 0), count * (1 - first), 1
+    else:
+        slope, constant, divisor = tightest_line(dense, some, 0, count, tile, upper=upper)
     if slope == 0:
         return None
     terms, before, extents = list[tuple[str, int]](), loop.axis.extent, axis_extents(launch)

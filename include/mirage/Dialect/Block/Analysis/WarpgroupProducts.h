@@ -28,10 +28,6 @@ namespace mirage::block {
 std::optional<std::string> whyNoWarpgroups(kernel::LaunchOp launch, int64_t warps,
                                            const Chip &chip);
 
-/// The reason why blocks of a launch cannot compute several positions of the grid one after the
-/// other; nullopt if they can.
-std::optional<std::string> whyNotResident(kernel::LaunchOp launch);
-
 /// Whether warps write tiles to rings of the launch themselves, like looked-up rows. Precondition:
 /// layouts are assigned, the launch uses warpgroups.
 bool hasWrittenTiles(kernel::LaunchOp launch);

@@ -117,10 +117,6 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
                  engine == Engine::Warpgroup ? getResident() : 0,
                  engine == Engine::Warpgroup ? getCluster() : 1);
     }
-    /// The same with a block for each position of the grid.
-    ScheduleAttr withAllBlocks() const {
-      return get(getContext(), getWarps(), getStages(), getEngine(), 0, getCluster());
-    }
     /// The same without clusters.
     ScheduleAttr withoutCluster() const {
       return get(getContext(), getWarps(), getStages(), getEngine(), getResident(), 1);

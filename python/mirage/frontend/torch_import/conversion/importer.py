@@ -31,6 +31,7 @@ from mirage.frontend.torch_import.conversion.read_ir import (
     needed,
     tensor_type,
 )
+from mirage.frontend.torch_import.conversion.sorts_of_bytes import sort_of_bytes
 from mirage.frontend.torch_import.conversion.stays import (
     Stays,
     are_several_of_doubles,
@@ -241,11 +242,16 @@ class Importer:
     def _external(
         self, call: Call, location: SourceLocation | None, reason: str = ""
     ) -> tuple[Value | Carried, ...]:
-        op, results = external_of(call, location)
+        narrow = sort_of_bytes(self.lowering, call)
+        op, results = external_of(narrow or call, location)
         self.lowering.ops.append(op)
         if reason:
             self.stays[op.results[0]] = Stays(call.op, reason)
-        return results
+        if narrow is None:
+            return results
+        (x, *_) = call.args
+        assert isinstance(x, Value)
+        return self.lowering.cast(op.results[0], x.dtype), *results[1:]
 
     def _results(self, terminator: Any) -> tuple[list[Value], list[int | Fixed | Seen]]:
         """Return the outputs of the graph, and the results of the program in terms of these."""

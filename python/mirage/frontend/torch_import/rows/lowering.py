@@ -38,12 +38,14 @@ from mirage.semantics.ugraph import (
 @dataclass(frozen=True)
 class Layout:
     """The layout of the rows of groups in ``count`` blocks of ``size`` rows: the expert of each
-    block (``owner``), the row at each place of the blocks (``rows``), the place of each row
-    (``place``), and whether a row belongs to a group (``inside``)."""
+    block (``owner``), how many experts have rows from that block on (``later``, of three
+    dimensions, 0 for blocks without a row), the row at each place of the blocks (``rows``), the
+    place of each row (``place``), and whether a row belongs to a group (``inside``)."""
 
     count: int
     size: int
     owner: Value
+    later: Value
     rows: Value
     place: Value
     inside: Value
