@@ -18,7 +18,12 @@ from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.cancelling_sums import cancelling_sums
 from mirage.verify.evidence.roundings.compared_rows import COLUMNS
-from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
+from mirage.verify.evidence.roundings.corner_cases import (
+    beyond_f16,
+    large_integers,
+    truths,
+    whole_types,
+)
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
@@ -151,6 +156,7 @@ class Situations:
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             large_integers(draw, (12, 17)) if any(map(becomes_narrow, self.graphs)) else iter(()),
+            whole_types(draw) if any(becomes_narrow(g, 8) for g in self.graphs) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             alike(draw),
             unlike(draw),
