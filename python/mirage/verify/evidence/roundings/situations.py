@@ -45,6 +45,7 @@ from mirage.verify.evidence.roundings.near_each_other import (
     expected,
     near_each_other,
 )
+from mirage.verify.evidence.roundings.near_thresholds import near_thresholds
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts
@@ -152,6 +153,7 @@ class Situations:
             constant_inputs(draw, self.graphs, sample),
             cancelling_sums(draw, self.graphs),
             far_below(draw, self.graphs[0], sample),
+            near_thresholds(draw, self.graphs, sample),
             segments(draw),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
