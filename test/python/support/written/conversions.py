@@ -76,6 +76,8 @@ OTHER_CONVERSIONS: list[Pair] = [
     Pair("a threshold of rounded variances", "4x64",
          lambda a: torch.where(a.var(-1, keepdim=True) > 0.3, a, 0.0),
          lambda a: torch.where(a.var(-1, keepdim=True).half() > 0.3, a, 0.0)),
+    Pair("averages of bytes in half precision", "4x64:i8", lambda a: a.float().mean(-1),
+         lambda a: (a.half().sum(-1) / 64).float()),
     Pair("averages in half precision", NUMBERS, lambda n: n.float().mean(-1),
          lambda n: n.half().mean(-1).float()),
     Pair("angles of positions", ROTATED, turned, turned_in_bf16),
