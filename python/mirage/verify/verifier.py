@@ -30,6 +30,7 @@ from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
 from mirage.verify.shared_inputs.products_of_held import with_products
 from mirage.verify.shared_inputs.rounded_tables import before_computing, before_rounding
 from mirage.verify.shared_inputs.tables_alike import ROUNDED, with_one_table, with_shared_elements
+from mirage.verify.shared_inputs.wrapped_integers import with_other_wraps
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
@@ -63,6 +64,7 @@ def verify(
 @rare_collections()
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     """Return the verdict on two programs with the tensors that they hold."""
+    aligned = with_other_wraps(aligned)
     seconds = options.seconds
     budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
     found = _of_aligned(aligned, options, budget)

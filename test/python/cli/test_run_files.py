@@ -50,6 +50,41 @@ def test_inputs_and_outputs(artifact: str, tmp_path: Path, kind: str) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+QUOTIENT = """
+kernel.graph @g(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %one = kernel.binary div %x, %x : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %two = kernel.binary add %x, %x : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %y = kernel.binary mul %one, %two : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  kernel.return %y : tensor<8x8xf32>
+}
+"""
+
+
+def test_what_is_not_a_number_in_the_program(
+    artifact: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """NaN is not compared; infinities are, and so are numbers that the type makes infinite."""
+    x, _ = names(artifact)
+    program = tmp_path / "program.mlir"
+    program.write_text(QUOTIENT)
+
+    def code_for(number: float) -> int:
+        given = np.ones((8, 8), np.float32)
+        given[3, 4] = number
+        np.savez(tmp_path / "in.npz", **{x: given})
+        return emulate(artifact, "--inputs", tmp_path / "in.npz", "--program", program)
+
+    assert code_for(0.0) == 0
+    assert "1 not a number in the program" in capsys.readouterr().out
+    assert code_for(3e38) == 0  # infinite in f32
+    program.write_text(QUOTIENT.replace("mul %one, %two", "add %one, %two"))
+    assert code_for(0.0) == 1
+    program.write_text(QUOTIENT.replace("mul %one, %two", "div %two, %one"))
+    assert code_for(np.nan) == 0
+    program.write_text(QUOTIENT.replace("mul %one, %two", "sub %one, %two"))
+    assert code_for(3e38) == 1
+
+
 def test_safetensors_are_those_of_the_library(tmp_path: Path) -> None:
     tensors = {
         "half": torch.randn(3, 5).half(), "brain": torch.randn(4).bfloat16(),

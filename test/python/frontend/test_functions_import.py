@@ -137,6 +137,40 @@ def test_numbers_that_a_type_makes_infinite(program: Program, text: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("program", "dtype", "text"),
+    [
+        (lambda x: x + torch.full((6,), 300, dtype=torch.int8), torch.int8, "300.* -128 to 127"),
+        (lambda x: torch.full_like(x, 1 << 40) + x, torch.int32, "i32 does not have"),
+        (lambda x: F.pad(x, (0, 1), value=-129), torch.int8, "the number -129"),
+        (lambda x: x.masked_fill(x > 0, 300), torch.int8, "the number 300"),
+        (lambda x: torch.where(x > 0, x, 300), torch.int8, "the number 300"),
+        (lambda x: x.clamp(max=1 << 40), torch.int32, "i32 does not have"),
+        (lambda x: x.masked_fill(x > 0, -1e9), torch.float16, "-1e\\+09, which is infinite in f16"),
+        (lambda x: x.clamp(-1e5, 1e5), torch.float16, "-100000, which is infinite in f16"),
+    ],
+)
+def test_numbers_that_pytorch_does_not_convert(
+    program: Program, dtype: torch.dtype, text: str
+) -> None:
+    """PyTorch stops with an error when it runs these programs."""
+    x = torch.ones(4, 6, dtype=dtype)
+    with pytest.raises(RuntimeError, match="without overflow"):
+        program(x)
+    with pytest.raises(UnsupportedOpError, match=text):
+        mi.from_torch(program, x)
+
+
+def test_numbers_that_types_have() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        x = x.clamp(-128, 127).masked_fill(x > 0, -128)
+        return torch.where(x < 0, x, 127) + torch.full((6,), -128, dtype=torch.int8)
+
+    assert mi.from_torch(program, X.to(torch.int8)).graph.ops
+    infinite = mi.from_torch(lambda x: x.masked_fill(x > 0, float("-inf")), X.half())
+    assert infinite.graph.ops
+
+
+@pytest.mark.parametrize(
     "program",
     [
         lambda x: torch.lgamma(x),

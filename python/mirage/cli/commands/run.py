@@ -98,20 +98,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
     for i, (spec, y) in enumerate(zip(what.outputs, outputs, strict=True)):
         entry = _describe(y)
         if want is not None:
-            error, allowed = (
-                _relative_error(y, want[i]),
-                options.tolerance or _tolerance(spec.dtype),
-            )
+            error, unknown = _relative_error(y, want[i], spec.dtype)
+            allowed = options.tolerance or _tolerance(spec.dtype)
             ok = error <= allowed
             code = code if ok else 1
-            entry |= {"relative_error": error, "allowed": allowed, "ok": ok}
+            entry |= {"relative_error": error, "allowed": allowed, "ok": ok, "not_numbers": unknown}
+            fine = f"ok, {unknown} not a number in the program" if unknown else "ok"
             rows.append(
                 (
                     spec.name,
                     spec.shape,
                     spec.dtype,
                     f"{error:.2e}",
-                    "ok" if ok else f"WRONG, allowed {allowed:.1e}",
+                    fine if ok else f"WRONG, allowed {allowed:.1e}",
                 )
             )
         else:
@@ -271,13 +270,21 @@ def _launch(
     return _arrays(results)
 
 
-def _relative_error(got: Any, want: Any) -> float:
+def _relative_error(got: Any, want: Any, dtype: str) -> tuple[float, int]:
+    """Return the norm of the difference over the norm of ``want``, and the number of elements that
+    are not compared: those for which the program gives NaN. Infinite elements, also those that the
+    type makes infinite, must be equal."""
     import numpy as np
 
-    difference = float(np.linalg.norm(got.astype(np.float64) - want))
-    scale = float(np.linalg.norm(want))
+    y, x = got.astype(np.float64), np.asarray(want, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        held = x.astype(DTYPES[dtype]).astype(np.float64)
+    known, infinite = np.isfinite(held), np.isinf(held)
+    difference = float(np.linalg.norm(np.where(known, y, 0.0) - np.where(known, x, 0.0)))
+    scale = float(np.linalg.norm(np.where(known, x, 0.0)))
     error = difference / scale if scale else difference
-    return error if np.isfinite(error) else float("inf")
+    same = np.isfinite(error) and bool((y == held)[infinite].all())
+    return error if same else float("inf"), int(np.isnan(held).sum())
 
 
 def _tolerance(dtype: str) -> float:

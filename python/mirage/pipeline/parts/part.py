@@ -183,7 +183,13 @@ class PartSolver:
             fell_back = self.o.deadline.reason or left or self.candidates.why_none()
         elif (self.late or self.candidates.in_runs) and self.candidates.slower_than_without:
             fell_back = "these are predicted to be faster than the results found in time"
-        return self.candidates.solved(fell_back, self.late)
+        solved = self.candidates.solved(fell_back, self.late)
+        unsearched = not self.answered and (self.left_alone or bool(self.o.deadline.reason))
+        report = solved.search.report
+        if (self.late or unsearched) and report.stop is StopReason.EXHAUSTED:
+            report = replace(report, stop=StopReason.BUDGET)
+            return replace(solved, search=replace(solved.search, report=report))
+        return solved
 
     @property
     def late(self) -> bool:

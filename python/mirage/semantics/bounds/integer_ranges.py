@@ -69,7 +69,7 @@ def may_wrap(op: Op, ranges: Mapping[Value, Range]) -> bool:
     """Return whether a result of an op may exceed the integers of its type, and so wrap around."""
     if not isinstance(op, Elementwise | Contraction | Cumulation) or op.number is not None:
         return False
-    xs = [ranges[v] for v in op.operands]
+    xs = [_held(ranges[v], v.dtype) for v in op.operands]
     return any(
         v.dtype.is_integer and ((found := _found(op, v, xs)) is None or not _within(found, v.dtype))
         for v in op.results
@@ -156,6 +156,12 @@ def _both(a: Range, b: Range) -> Range:
     """Return ``a`` if it lies within ``b``, and otherwise ``b``: a value that leaves its type wraps
     around, so it may be any number of the type."""
     return a if b[0] <= a[0] and a[1] <= b[1] else b
+
+
+def _held(x: Range, dtype: DType) -> Range:
+    """Return the range of numbers in a type, which ends where the type does; the ends of i64, which
+    floats do not hold, are not used."""
+    return _both(x, _of_bits(dtype)) if dtype.is_integer and dtype.bits <= 32 else x
 
 
 def _unary(fn: UnaryFn, x: Range) -> Range:

@@ -5,32 +5,43 @@ with bytes rely on their bounds: ``(p << 4) >> 4`` of a signed byte is its lower
 not ``p``. So an op on integers of 8 or 16 bits whose result may leave its type is written as the
 number that the type then holds: ``(y + h) mod 2h - h``, where ``h`` is one more than the largest
 number of the type. The same holds for products of integers of 32 bits, which shifts to the left
-are. Sums of 32 bits, and integers of 64 bits, are assumed not to wrap, except by shifts that leave
-fewer than 32 of 64 bits: ``x << 60`` is the lower four bits of ``x``, with a sign, times ``2^60``.
+are. Integers of 64 bits are assumed not to wrap, except by shifts that leave fewer than 32 of 64
+bits: ``x << 60`` is the lower four bits of ``x``, with a sign, times ``2^60``. The same is assumed
+of sums of 32 bits, if both programs have such sums: PyTorch adds integers of 32 bits in 64 bits, so
+a program that keeps 32 is another one. Where nothing but sums and results of the same type read a
+sum, it does not matter when it wraps around.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mirage.semantics.bounds.integer_ranges import may_wrap, ranges_of
 from mirage.semantics.builder import Builder
-from mirage.semantics.scalar import BinaryFn, DType
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rewritten
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value, View
+
+if TYPE_CHECKING:
+    from mirage.verify.shared_inputs.bound_tensors import Aligned
 
 _NARROW = (DType.I8, DType.I16)
+_SUMS = (BinaryFn.ADD, BinaryFn.SUB, UnaryFn.NEG, ReduceFn.SUM, CumulateFn.SUM)
 _LEAST_FACTOR = 1 << 33
 """The least power of two of which products of 64 bits hold fewer than 32 bits of the other
 factor."""
 
 
-def with_wraps(graph: KernelGraph) -> KernelGraph:
-    """Return ``graph`` in which the ops of kernel level that may wrap around are written out;
-    ``graph`` itself if there is none. Kernels do not compute with such integers."""
+def with_wraps(graph: KernelGraph, *, sums: bool = False) -> KernelGraph:
+    """Return ``graph`` in which the ops of kernel level that may wrap around are written out, those
+    of 32 bits other than products only if ``sums`` is given; ``graph`` itself if there is none.
+    Kernels do not compute with such integers."""
     shifts = _shifts(graph)
-    bounded = [op for op in graph.ops if _is_bounded(op) or op in shifts]
+    read = _read_as_numbers(graph) if sums else frozenset[Value]()
+    bounded = [op for op in graph.ops if _is_bounded(op, read) or op in shifts]
     ranges = ranges_of(graph) if bounded else {}
     ways = {
         op: partial(_shifted, bits=shifts[op]) if op in shifts else _wrapped
@@ -38,6 +49,15 @@ def with_wraps(graph: KernelGraph) -> KernelGraph:
         if may_wrap(op, ranges)
     }
     return rewritten(graph, ways)
+
+
+def with_other_wraps(aligned: Aligned) -> Aligned:
+    """Return two programs in which sums of 32 bits that may wrap around are written out, if only
+    one of the two has such sums."""
+    first, second = (with_wraps(g, sums=True) for g in (aligned.reference, aligned.candidate))
+    if (first is aligned.reference) == (second is aligned.candidate):
+        return aligned
+    return replace(aligned, reference=first, candidate=second)
 
 
 def _shifts(graph: KernelGraph) -> dict[Op, int]:
@@ -63,12 +83,27 @@ def _shifted(b: Builder, op: Op, *, bits: int) -> Value:
     return b.binary(BinaryFn.MUL, kept, op.operands[1])
 
 
-def _is_bounded(op: Op) -> bool:
-    """Return whether the bounds of an op's type are part of the program."""
+def _read_as_numbers(graph: KernelGraph) -> AbstractSet[Value]:
+    """Return the integers of 32 bits that an op reads whose result would be another one if they had
+    not wrapped around: a comparison, a quotient, a conversion. Sums in the same type would not."""
+    found: set[Value] = set()
+    for op in reversed(graph.ops):
+        follows = op.function in _SUMS or isinstance(op, View)
+        if follows and all(v.dtype is DType.I32 and v not in found for v in op.results):
+            continue
+        found.update(v for v in op.operands if v.dtype is DType.I32)
+    return found
+
+
+def _is_bounded(op: Op, sums: AbstractSet[Value]) -> bool:
+    """Return whether the bounds of an op's type are part of the program; those of 32 bits are so
+    for products and for certain ``sums``."""
     if len(op.results) != 1 or (isinstance(op, Elementwise) and op.cuts):
         return False
     dtype = op.result.dtype
-    return dtype in _NARROW or (dtype is DType.I32 and op.function is BinaryFn.MUL)
+    return dtype in _NARROW or (
+        dtype is DType.I32 and (op.result in sums or op.function is BinaryFn.MUL)
+    )
 
 
 def _wrapped(b: Builder, op: Op) -> Value:

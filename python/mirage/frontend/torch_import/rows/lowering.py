@@ -117,7 +117,7 @@ class Lowering(Builder):
         if math.isnan(value):
             raise Unsupported("a constant that is not a number (NaN)")
         if not dtype.is_integer:
-            _check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
+            check_held(value, DType.F64 if dtype is DType.F64 else DType.F32)
         return super().constant(value, dtype)
 
     def range_of(self, x: Value) -> Range:
@@ -265,14 +265,21 @@ class Lowering(Builder):
             wide = self.filled(value, TensorType(result.shape, DType.F32))
             return self.cast(wide, result.dtype)
         scalar = self.constant(value, result.dtype)
-        if not result.dtype.is_integer:
-            _check_held(value, result.dtype)
+        check_held(value, result.dtype)
         return scalar if not result.shape else self.broadcast(scalar, result.shape)
 
 
-def _check_held(value: Number, dtype: DType) -> None:
-    """Raises :class:`Unsupported` for a number that a type makes infinite."""
-    if abs(value) > dtype.largest and abs(value) != math.inf:
+def check_held(value: Number, dtype: DType) -> None:
+    """Raises :class:`Unsupported` for a number that a type makes infinite, or that is beyond the
+    integers of a type: PyTorch does not fill tensors with such numbers."""
+    if dtype.is_number:
+        half = 1 << (dtype.bits - 1)
+        if not -half <= value < half and abs(value) != math.inf:
+            raise Unsupported(
+                f"the number {float(value):g}, which {dtype.value} does not have (its numbers go "
+                f"from {-half} to {half - 1})"
+            )
+    elif not dtype.is_integer and abs(value) > dtype.largest and abs(value) != math.inf:
         number = float(value)
         if math.isinf(float(dtype.round(np.asarray(number)))):
             raise Unsupported(

@@ -11,7 +11,7 @@ import numpy as np
 from mirage.semantics.scalar import DType
 from mirage.verify.evidence.roundings.activations import LARGEST, Activations, Situation
 from mirage.verify.evidence.roundings.kinds_of_situations import by_powers
-from mirage.verify.evidence.samples.integer_inputs import of_any_size
+from mirage.verify.evidence.samples.integer_inputs import looked_up, of_any_size
 
 
 def truths(draw: Activations) -> Iterator[Situation | None]:
@@ -44,6 +44,26 @@ def large_integers(draw: Activations, powers: Sequence[int] = (24,)) -> Iterator
             streams = {i: draw.stream(name, i) for i in those}
             special = {i: 2.0**power + streams[i].integers(-2, 6, draw.shapes[i]) for i in those}
             yield draw.situation(name, special)
+
+
+def whole_types(draw: Activations) -> Iterator[Situation | None]:
+    """Yield situations in which all integers of 8 and 16 bits are any of their types, and any of
+    the upper quarter, whose sums do not cancel: f16 holds each byte, but not the products of two,
+    nor all sums."""
+    narrow = {v for v in draw.graph.inputs if v.dtype in (DType.I8, DType.I16)}
+    narrow -= looked_up(draw.graph).keys()
+    those = [i for i in draw.integers if draw.graph.inputs[i] in narrow]
+    for name, least in (("any", -1.0), ("large", 0.5)) if those else ():
+        if not draw.mine():
+            yield None
+            continue
+        name = f"{name} integers of 8 and 16 bits"
+        ends = {i: 1 << (draw.graph.inputs[i].dtype.bits - 1) for i in those}
+        streams = {i: draw.stream(name, i) for i in those}
+        special = {
+            i: streams[i].integers(int(least * ends[i]), ends[i], draw.shapes[i]) for i in those
+        }
+        yield draw.situation(name, {i: x.astype(np.float64) for i, x in special.items()})
 
 
 def beyond_f16(draw: Activations) -> Iterator[Situation | None]:

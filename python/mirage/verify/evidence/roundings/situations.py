@@ -18,7 +18,12 @@ from mirage.verify.assumptions import Assumptions
 from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.cancelling_sums import cancelling_sums
 from mirage.verify.evidence.roundings.compared_rows import COLUMNS
-from mirage.verify.evidence.roundings.corner_cases import beyond_f16, large_integers, truths
+from mirage.verify.evidence.roundings.corner_cases import (
+    beyond_f16,
+    large_integers,
+    truths,
+    whole_types,
+)
 from mirage.verify.evidence.roundings.explicit import asks_of_infinity
 from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
@@ -40,6 +45,7 @@ from mirage.verify.evidence.roundings.near_each_other import (
     expected,
     near_each_other,
 )
+from mirage.verify.evidence.roundings.near_thresholds import near_thresholds
 from mirage.verify.evidence.roundings.pace import Pace
 from mirage.verify.evidence.roundings.side_by_side import at_once
 from mirage.verify.evidence.roundings.subtracted_maxima import other_shifts
@@ -147,10 +153,12 @@ class Situations:
             constant_inputs(draw, self.graphs, sample),
             cancelling_sums(draw, self.graphs),
             far_below(draw, self.graphs[0], sample),
+            near_thresholds(draw, self.graphs, sample),
             segments(draw),
             truths(draw),
             large_integers(draw) if any(map(compares_rounded, self.graphs)) else iter(()),
             large_integers(draw, (12, 17)) if any(map(becomes_narrow, self.graphs)) else iter(()),
+            whole_types(draw) if any(becomes_narrow(g, 8) for g in self.graphs) else iter(()),
             beyond_f16(draw) if asks_of_infinity(self.graphs[0]) else iter(()),
             alike(draw),
             unlike(draw),

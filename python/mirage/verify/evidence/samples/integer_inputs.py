@@ -107,15 +107,16 @@ def compares_rounded(graph: KernelGraph) -> bool:
     return False
 
 
-def becomes_narrow(graph: KernelGraph) -> bool:
-    """Return whether integers become floats of 16 or 8 bits that do not hold all of them: positions
-    in bf16 are rounded above 256, and f16 has none above 65504."""
+def becomes_narrow(graph: KernelGraph, bits: int = 16) -> bool:
+    """Return whether integers of at least so many bits become floats of 16 or 8 bits. These do not
+    hold all integers of 16 bits: positions in bf16 are rounded above 256, and f16 has none above
+    65504. They hold bytes, but not their products."""
     return any(
         isinstance(op, Elementwise)
         and op.identity
         and not op.result.dtype.is_integer
         and op.result.dtype.bits < 32
-        and any(v.dtype.is_integer and v.dtype.bits >= 16 for v in op.operands)
+        and any(v.dtype.is_integer and v.dtype.bits >= bits for v in op.operands)
         for op in graph.ops
     )
 

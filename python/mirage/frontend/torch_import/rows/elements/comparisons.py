@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mirage.frontend.torch_import.rows.lowering import Lowering, Row
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, check_held
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.builder import broadcast_shapes
 from mirage.semantics.numbers import Number
@@ -116,6 +116,8 @@ def _part(b: Lowering, condition: Value, x: Value | Number, dtype: DType) -> Val
     if math.isinf(x):
         infinite = bias(b, b.unary(UnaryFn.NOT, condition), dtype)
         return infinite if x < 0 else b.unary(UnaryFn.NEG, infinite)
+    if dtype.is_integer:
+        check_held(x, dtype)
     if dtype.is_integer and int(x) != x:
         raise Unsupported(f"a choice of {float(x):g} among integers")
     number = b.typed(condition, dtype)
@@ -127,7 +129,10 @@ def _where(b: Lowering, c: Call) -> Value:
 
 
 def _masked_fill(b: Lowering, c: Call) -> Value:
-    return choose(b, c.value(1), c.operand(2), c.value(0), c.result.dtype)
+    number = c.operand(2)
+    if not isinstance(number, Value):
+        check_held(number, c.result.dtype)
+    return choose(b, c.value(1), number, c.value(0), c.result.dtype)
 
 
 def _triangle(upper: bool) -> Row:

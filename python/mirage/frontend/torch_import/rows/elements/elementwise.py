@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mirage.frontend.torch_import.rows.elements.comparisons import choose
-from mirage.frontend.torch_import.rows.lowering import Lowering, Row, unary_row, wide
+from mirage.frontend.torch_import.rows.lowering import Lowering, Row, check_held, unary_row, wide
 from mirage.frontend.torch_import.rows.torch_call import Call, Unsupported
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import UNARY, BinaryFn, DType, UnaryFn
@@ -81,7 +81,10 @@ def _clamp(low: int | None, high: int | None) -> Row:
         x = c.value(0)
         for fn, index in ((BinaryFn.MAX, low), (BinaryFn.MIN, high)):
             if index is not None and c.arg(index) is not None:
-                x = b.combine(fn, x, _operand(b, c, index))
+                limit = _operand(b, c, index)
+                if not isinstance(limit, Value):
+                    check_held(limit, c.result.dtype)
+                x = b.combine(fn, x, limit)
         return x
 
     return row
