@@ -60,7 +60,8 @@ class Program:
     result in the returned structure (``['loss']``, ``[0]``; empty: not known). ``unread`` names
     bound tensors that no result depends on. ``updates`` are inputs of the graph that the program
     writes to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs
-    that carry tensors of types that kernels do not have to those types.
+    that carry tensors of types that kernels do not have to those types. With ``misses_are_errors``,
+    minus infinity is added only where a lookup names no element, for which PyTorch raises an error.
     """
 
     graph: KernelGraph
@@ -71,6 +72,7 @@ class Program:
     unread: tuple[str, ...] = ()
     updates: tuple[int, ...] = ()
     carriers: Mapping[int, str] = field(default_factory=dict[int, str])
+    misses_are_errors: bool = False
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:

@@ -64,6 +64,8 @@ def verify(
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     """Return the verdict on two programs with the tensors that they hold."""
     seconds = options.seconds
+    if aligned.misses_are_errors:
+        options = replace(options, misses_are_errors=True)
     budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
     found = _of_aligned(aligned, options, budget)
     return _with_cut(_where_rows_are_left(aligned, found, options, budget), budget)

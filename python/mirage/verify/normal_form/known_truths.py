@@ -37,6 +37,13 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.type == result.type and reading.certain.number(other) == 0:
                 return x
+    if op.function is BinaryFn.MUL:
+        for x, other in (op.operands, op.operands[::-1]):
+            factor = reading.certain.number(other)
+            if factor == 1 and x.type == result.type:
+                return x
+            if factor == 0 and reading.certain.is_finite(x, total=True):
+                return _number(reading, 0.0, result)
     if isinstance(op, Contraction) and len(op.operands) == 1:
         (x,) = op.operands
         return x if x.type == result.type else _of_ranges(reading, op)

@@ -308,6 +308,7 @@ class Importer:
             tuple(unread),
             tuple(names.index(name) for name in updates),
             {i: carriers[v] for i, v in enumerate(inputs) if v in carriers},
+            misses_are_errors=not self.lowering.adds_infinity,
         )
 
 
