@@ -80,7 +80,8 @@ def test_losses_that_leave_out_something_else_are_refuted(second: Program) -> No
     pair = Pair("wrong", LABELS, F.cross_entropy, second)
     verdict = verdict_of(pair, [pair])
     assert verdict.kind is Kind.REFUTED, verdict
-    assert verdict.witness is not None and "left out" in verdict.witness.inputs
+    assert verdict.witness is not None
+    assert "left out" in verdict.witness.inputs
 
 
 def test_another_number_that_is_left_out_is_not_accepted() -> None:
