@@ -151,10 +151,10 @@ class _Reading:
                 sums[i] = of_one(self.value(v))
         if not is_small(*sums):
             sums = [of_one(self._whole(p, kind)) for p in sums]
-        together = self._possible(both(*sums))
+        together = self._possible(both(sums[0], sums[1]))
         if name == _AND:
             return together
-        return added(added(*sums), together, -2 if name == _XOR else -1)
+        return added(added(sums[0], sums[1]), together, -2 if name == _XOR else -1)
 
     def _number_of(self, v: Value) -> int | None:
         """Return the number that a value of the program is everywhere, if that is known."""

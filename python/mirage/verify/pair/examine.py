@@ -112,7 +112,7 @@ def examine(
         found = _read_in_other_ways(given, of, found, open_=open_) or found
     if isinstance(found, Open):
         return found
-    return unless_calls_decide(reference, candidate, found, options.permute)
+    return unless_calls_decide(reference, candidate, found, contents, options.permute)
 
 
 def _read_in_other_ways(
