@@ -195,7 +195,8 @@ def _called(op: External, operands: Sequence[Array], used: Sequence[bool]) -> li
     for parameter in function._schema.arguments:
         given = named.get(parameter.name)
         if parameter.name not in named:
-            arguments[parameter.name] = next(rest)
+            if (tensor := next(rest, None)) is not None:
+                arguments[parameter.name] = tensor
         elif isinstance(given, tuple) and given[:1] == ("tensors",):
             which = (1,) * given[1] if isinstance(given[1], int) else given[1]
             arguments[parameter.name] = [next(rest) if there else None for there in which]
