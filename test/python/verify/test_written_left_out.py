@@ -64,9 +64,13 @@ def another_left_out(x: Tensor, t: Tensor) -> Tensor:
     return mean_of(F.cross_entropy(x, t.clamp(min=0), reduction="none"), t != -1)
 
 
+def smoothed_sum(x: Tensor, t: Tensor) -> Tensor:
+    return 0.9 * F.cross_entropy(x, t) + 0.1 * (x.logsumexp(-1) - x.sum(-1)).mean()
+
+
 _RIGHT: list[Program] = [clamped, one_hot, chosen, filled, compared]
 RIGHT = [Pair(f.__name__, LABELS, F.cross_entropy, f) for f in _RIGHT]
-WRONG: list[Program] = [over_all, not_left_out]
+WRONG: list[Program] = [over_all, not_left_out, another_left_out, smoothed_sum]
 
 
 @pytest.mark.parametrize("pair", some_of(RIGHT, every=4), ids=lambda pair: pair.name)
@@ -75,19 +79,13 @@ def test_what_is_left_out_by_hand_is_accepted(pair: Pair) -> None:
     assert verdict.accepted, verdict
 
 
-@pytest.mark.parametrize("second", some_of(WRONG, every=2))
-def test_losses_that_leave_out_something_else_are_refuted(second: Program) -> None:
+@pytest.mark.parametrize("second", some_of(WRONG, every=3))
+def test_losses_that_leave_out_something_else_are_not_accepted(second: Program) -> None:
+    """They may be meant for labels that all name classes, for which some of them are equal."""
     pair = Pair("wrong", LABELS, F.cross_entropy, second)
     verdict = verdict_of(pair, [pair])
-    assert verdict.kind is Kind.REFUTED, verdict
-    assert verdict.witness is not None
-    assert "left out" in verdict.witness.inputs
-
-
-def test_another_number_that_is_left_out_is_not_accepted() -> None:
-    """The candidate may be meant for labels that all name classes."""
-    pair = Pair("another", LABELS, F.cross_entropy, another_left_out)
-    assert verdict_of(pair, [pair]).kind is Kind.UNKNOWN
+    assert not verdict.equivalent, verdict
+    assert verdict.kind is Kind.UNKNOWN or second is smoothed_sum
 
 
 def test_a_number_where_minus_infinity_may_be_meant_is_not_accepted() -> None:
@@ -109,3 +107,14 @@ def test_a_program_that_masks_scores_may_mean_minus_infinity() -> None:
 
     pair = Pair("masked", LABELS, masked, masked)
     assert not aligned_of(pair, [pair]).misses_are_errors
+
+
+def test_what_is_equal_for_classes_only_is_not_refuted() -> None:
+    def by_hand(x: Tensor, t: Tensor) -> Tensor:
+        return 0.9 * F.cross_entropy(x, t) + 0.1 * (x.logsumexp(-1) - x.mean(-1)).mean()
+
+    def smoothed(x: Tensor, t: Tensor) -> Tensor:
+        return F.cross_entropy(x, t, label_smoothing=0.1)
+
+    pair = Pair("smoothed", LABELS, smoothed, by_hand)
+    assert verdict_of(pair, [pair]).kind is Kind.UNKNOWN

@@ -11,7 +11,7 @@ the two computes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -46,13 +46,6 @@ def where_counted(graph: KernelGraph, left_out: Mapping[int, int]) -> KernelGrap
     return rename_graph(replace(graph, ops=ops), shapes)
 
 
-def tells_apart(graph: KernelGraph, left_out: Mapping[int, int]) -> bool:
-    """Return whether a program of primitive ops compares each of these inputs with its number."""
-    sources = _Sources(graph)
-    seen = {at for op in graph.ops for at in sources.compared(op, (BinaryFn.EQ, BinaryFn.NE))}
-    return seen >= {*left_out.items()}
-
-
 def _replaced(graph: KernelGraph) -> list[tuple[Value, int, int]]:
     """Return the values that are an input, or zero where it equals a number, with both."""
     sources = _Sources(graph)
@@ -65,7 +58,7 @@ def _replaced(graph: KernelGraph) -> list[tuple[Value, int, int]]:
             mask, wanted = sources.maker(mask.operands[0]), BinaryFn.EQ
         x = sources.numbers.get(sources.of(op.operands[1]))
         if mask is not None and x is not None:
-            at = sources.compared(mask, (wanted,))
+            at = sources.compared(mask, wanted)
             found += [(op.results[0], i, number) for i, number in at if i == x]
     return found
 
@@ -87,10 +80,10 @@ class _Sources:
         """Return the op that computes the elements."""
         return self.makers.get(self.of(x))
 
-    def compared(self, op: Op, functions: Collection[BinaryFn]) -> list[tuple[int, int]]:
-        """Return the inputs that an op with one of the ``functions`` compares with whole numbers,
-        and these."""
-        if op.function not in functions:
+    def compared(self, op: Op, function: BinaryFn) -> list[tuple[int, int]]:
+        """Return the inputs that an op of this ``function`` compares with whole numbers, and
+        these."""
+        if op.function is not function:
             return []
         found: list[tuple[int, int]] = []
         for one, other in (op.operands, op.operands[::-1]):

@@ -34,13 +34,12 @@ from mirage.verify.normal_form.read_by_rows import in_range, within_places
 from mirage.verify.pair.budget import Budget
 from mirage.verify.pair.by_rows import IF_IN_RANGE, IF_OUTSIDE, ByRows, by_rows, if_in_range
 from mirage.verify.pair.in_floats import AT_REAL_SIZES
-from mirage.verify.pair.labels_left_out import difference_with_labels
 from mirage.verify.pair.postponed import rounding_evidence
 from mirage.verify.pair.read_constants import constants_read, notes_on_constants
 from mirage.verify.shared_inputs.free_values import with_free_values
 from mirage.verify.shared_inputs.shared_rows import has_rows
 from mirage.verify.shared_inputs.whole_functions import with_whole_functions
-from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
+from mirage.verify.verdict import Evidence, Kind, Verdict
 from mirage.verify.verify_options import VerifyOptions
 
 WHOLE_FUNCTIONS = "both with functions of whole numbers"
@@ -84,9 +83,6 @@ def in_place(
     if proof is None or not proof.holds:
         if verdict.equivalent:
             return verdict
-        seen_there = _with_labels(reference, candidate, verdict, contents, options)
-        if seen_there is not None:
-            return seen_there
         notes = [] if proof is None else [proof]
         if budget.attempt("both by rows, with indices in range", lambda: if_in_range(*given)):
             notes.append(Evidence("indices in range", None, IF_IN_RANGE))
@@ -117,23 +113,6 @@ def _unless_outside(
     said = text if options.assume.indices_in_range else IF_OUTSIDE
     evidence = (*verdict.evidence, Evidence("indices in range", None, said))
     return replace(verdict, kind=Kind.UNKNOWN, evidence=evidence, witness=None)
-
-
-def _with_labels(
-    reference: KernelGraph,
-    candidate: KernelGraph,
-    verdict: Verdict,
-    contents: Mapping[int, Array],
-    options: VerifyOptions,
-) -> Verdict | None:
-    """Return the verdict if programs differ on labels that name classes or are left out."""
-    given = reference, candidate, contents, options.work, verdict.seed
-    d = difference_with_labels(*given)
-    if d is None:
-        return None
-    inputs = f"float64, inputs {d.scale:g} times standard normal, labels of classes or left out"
-    witness = Witness(verdict.seed, d.output, d.element, d.expected, d.actual, inputs)
-    return replace(verdict, kind=Kind.REFUTED, witness=witness)
 
 
 def _measured(

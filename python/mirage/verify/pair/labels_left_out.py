@@ -6,18 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mirage.semantics.decompose import decompose
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import KernelGraph
-from mirage.verify.evidence.samples.floats import Difference
-from mirage.verify.evidence.samples.held import held_difference
 from mirage.verify.normal_form.left_out import (
     numbers_left_out,
-    tells_apart,
     where_counted,
     with_choices,
 )
-from mirage.verify.normal_form.read_by_rows import Places, in_range, named_places
+from mirage.verify.normal_form.read_by_rows import Places, named_places
 
 
 @dataclass(frozen=True)
@@ -51,20 +47,3 @@ def labels_left_out(
     every, infinite = there
     places = Places({i: n for i, n in every.items() if i not in infinite}, infinite)
     return LeftOut((pair[0], pair[1]), numbers, places)
-
-
-def difference_with_labels(
-    reference: KernelGraph,
-    candidate: KernelGraph,
-    contents: Mapping[int, Array],
-    work: float,
-    seed: int,
-) -> Difference | None:
-    """Return a difference in float64 on inputs whose labels name places or are left out; None if
-    the candidate does not tell such labels apart, since it may be meant for the others only."""
-    stable = decompose(reference, stable=True), decompose(candidate, stable=True)
-    left = labels_left_out(*stable, contents)
-    if left is None or not tells_apart(stable[1], left.numbers):
-        return None
-    one, other = (in_range(g, left.counts) for g in left.programs)
-    return held_difference((one, other), contents, work, seed, within=True)[0]
