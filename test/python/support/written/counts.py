@@ -29,16 +29,30 @@ def pooled_where_any(x: Tensor, m: Tensor) -> Tensor:
     return torch.where(count > 0, total / torch.where(count > 0, count, 1), torch.zeros_like(total))
 
 
+def first(n):
+    """Where the first elements of rows of 12 are."""
+    return torch.arange(12) < n[:, None]
+
+
 COUNTS_RIGHT = [
     Pair("mean where any", ROWS, mean, kept),
     Pair("mean by a count that is one more at zero", ROWS, mean,
          lambda x, m: (x * m).sum(-1) / (m.sum(-1) + (m.sum(-1) == 0))),
     Pair("mean of tokens", TOKENS, pooled, pooled_where_any),
+    Pair("first elements, counted", "4x12 4:i64",
+         lambda x, n: (x * first(n)).sum(1) / first(n).sum(1).clamp(min=1),
+         lambda x, n: (x * first(n)).sum(1) / n.clamp(1, 12)),
+    Pair("the others, counted", "4x12 4:i64",
+         lambda x, n: (torch.arange(12) > n[:, None]).sum(1), lambda x, n: 11 - n.clamp(-1, 11)),
     Pair("mean of all", ROWS, lambda x, m: (x * m).sum() / m.sum().clamp(min=1),
          lambda x, m: torch.where(m.any(), (x * m).sum() / m.sum(), 0.0)),
 ]  # fmt: skip
 
 COUNTS_WRONG = [
+    Pair("first elements and one more", "4x12 4:i64",
+         lambda x, n: (torch.arange(12) <= n[:, None]).sum(1), lambda x, n: n.clamp(0, 12)),
+    Pair("fewer than all elements", "4x12 4:i64",
+         lambda x, n: first(n).sum(1), lambda x, n: n.clamp(0, 11)),
     Pair("sum of everything where any", ROWS, lambda x, m: x.sum(-1) / m.sum(-1).clamp(min=1),
          lambda x, m: torch.where(m.any(-1), x.sum(-1) / m.sum(-1), 0.0)),
     Pair("count of at least two", ROWS, kept,
