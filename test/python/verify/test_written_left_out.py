@@ -96,7 +96,7 @@ def test_a_number_where_minus_infinity_may_be_meant_is_not_accepted() -> None:
     verdict = verify_aligned(aligned, VerifyOptions(seed=7, numerics=False))
     assert verdict.kind is Kind.UNKNOWN, verdict
     pair = decompose(aligned.reference), decompose(aligned.candidate)
-    for seed in range(8):
+    for seed in range(3):
         given = *pair, {1: 10}, aligned.contents, 1e6, seed
         assert not gives_no_number_outside(*given, also={1: -100})
 
