@@ -80,7 +80,7 @@ def masked_product_rule(reading: Reading, op: Op) -> Value | None:
     if op.function is not BinaryFn.MUL:
         return None
     for x, other in (op.operands, op.operands[::-1]):
-        mask = reading.source(other)
+        mask = before_casts(reading, other)
         masks = mask.dtype is DType.I1 and x.shape == op.results[0].shape
         if masks and reading.certain.is_finite(x, total=True):
             return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))

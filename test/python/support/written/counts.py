@@ -45,6 +45,11 @@ COUNTS_RIGHT = [
     Pair("first elements, counted", "4x12 4:i64",
          lambda x, n: (x * first(n)).sum(1) / first(n).sum(1).clamp(min=1),
          lambda x, n: (x * first(n)).sum(1) / n.clamp(1, 12)),
+    Pair("first rows, masked", "4x12x5 4:i64",
+         lambda x, n: (lambda m: (x * m[:, :, None]).sum(1) / m.sum(1, keepdim=True).clamp(min=1))(
+             first(n).float()),
+         lambda x, n: x.masked_fill(~first(n)[:, :, None], 0.0).sum(1) / n.clamp(1, 12)[:, None],
+         False),
     Pair("the others, counted", "4x12 4:i64",
          lambda x, n: (torch.arange(12) > n[:, None]).sum(1), lambda x, n: 11 - n.clamp(-1, 11)),
     Pair("masks within masks", MASKS,
