@@ -72,7 +72,8 @@ class Program:
     bound tensors that no result depends on. ``updates`` are inputs of the graph that the program
     writes to: the first outputs are their new contents. ``carriers`` maps the numbers of inputs
     that carry tensors of types that kernels do not have to those types. ``limits`` says which
-    numbers PyTorch accepts as indices.
+    numbers PyTorch accepts as indices. With ``misses_are_errors``, minus infinity is added only
+    where a lookup names no element, for which PyTorch raises an error.
     """
 
     graph: KernelGraph
@@ -84,6 +85,7 @@ class Program:
     updates: tuple[int, ...] = ()
     carriers: Mapping[int, str] = field(default_factory=dict[int, str])
     limits: tuple[IndexLimit, ...] = ()
+    misses_are_errors: bool = False
 
     @property
     def call_inputs(self) -> tuple[Value, ...]:

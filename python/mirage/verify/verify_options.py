@@ -60,6 +60,15 @@ class VerifyOptions:
         default_factory=Assumptions, metadata={"help": "what rounding errors are measured under"}
     )
 
+    misses_are_errors: bool = field(
+        default=False,
+        metadata={
+            "help": "the reference adds minus infinity only where an index names no element, which "
+            "is an error",
+            "unset": "known of programs that are imported from PyTorch",
+        },
+    )
+
     @property
     def rounding_seed(self) -> int:
         """The seed of the inputs on which rounding errors are measured. It is fixed unless a seed

@@ -60,6 +60,7 @@ def stated(program: Program, *, named: bool = True) -> Stated:
         program.keys,
         tuple(Result(r.value) if isinstance(r, Fixed) else places[r] for r in results),
         named,
+        program.misses_are_errors,
     )
 
 

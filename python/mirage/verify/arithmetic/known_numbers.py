@@ -77,17 +77,16 @@ class KnownNumbers(TableRows):
                     return divided
             if fn is BinaryFn.LT and second == 0 and (truth := self._below_zero(x)) is not None:
                 return truth
-            if (
-                fn in (BinaryFn.MAX, BinaryFn.MIN)
-                and (one_of := self._one_of(fn, x, y)) is not None
-            ):
-                return one_of
+            if fn in (BinaryFn.MAX, BinaryFn.MIN):
+                one_of = self._combined(fn, x, y) or self._one_of(fn, x, y)
+                if one_of is not None:
+                    return one_of
             if first is None or second is None:
                 one, other = (objects([v], ()) for v in (x, y))
                 (found,) = super(KnownNumbers, self).binary(fn, (one,), (other,), dtype)
                 element: Element = found.item()
                 if fn in (BinaryFn.LT, BinaryFn.LE):
-                    self._truths.add(self._key(element))
+                    self.note_truth(element)
                 return element
             return element_of(known(first, second))
 

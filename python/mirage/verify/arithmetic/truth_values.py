@@ -15,17 +15,23 @@ from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BinaryFn
 from mirage.verify.arithmetic.interned_sums import ONE
 from mirage.verify.arithmetic.known_functions import BINARY, element_of, number_of, truth
+from mirage.verify.arithmetic.logarithms import Powers
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.arithmetic.symbolic import Symbolic
 from mirage.verify.arithmetic.whole_numbers import quotient
 
 
 class TruthValues(Symbolic):
-    """Elements that are known to be whole numbers or truth values (0 or 1)."""
+    """Elements that are known to be whole numbers or truth values (0 or 1). With ``products``,
+    conjunctions and disjunctions are polynomials of truth values, which are their own squares, so
+    that masks within masks are understood; otherwise they are joins, which may have many parts."""
+
+    products = False
 
     def __init__(self, *, most_work: int, reciprocals_as_symbols: bool = False) -> None:
         super().__init__(most_work=most_work, reciprocals_as_symbols=reciprocals_as_symbols)
         self._whole: set[int] = set()  # symbols
+        self._bits: set[int] = set()  # symbols that are 0 or 1
         self._kept: dict[object, tuple[object, Element]] = {}  # by the key of the result
         self._truths: set[object] = set()  # keys of elements that are 0 or 1
         self._masks: dict[object, object] = {}  # the mask of each bias
@@ -36,7 +42,14 @@ class TruthValues(Symbolic):
         """Make a tensor of symbols that are 0 or 1."""
         found = self.whole_numbers(name, shape)
         self._truths.update(self._key(v) for v in found[0].ravel())
+        self._bits.update(self._symbols[name, i] for i in range(math.prod(shape)))
         return found
+
+    def _monomial(self, powers: Powers) -> int:
+        """Make a monomial in which truth values are their own squares."""
+        if any(p > 1 and s in self._bits for s, p in powers):
+            powers = tuple((s, 1 if p > 1 and s in self._bits else p) for s, p in powers)
+        return super()._monomial(powers)
 
     def whole_numbers(self, name: int, shape: tuple[int, ...]) -> Planes:
         """Make a tensor of symbols that are whole numbers."""
@@ -133,6 +146,37 @@ class TruthValues(Symbolic):
         found = self._join(BinaryFn.MAX, list(each))
         self._truths.add(self._key(found))
         return found
+
+    def _is_truth(self, x: Element) -> bool:
+        return self._key(x) in self._truths or number_of(x) in (0, 1)
+
+    def note_truth(self, x: Element) -> None:
+        """Note that an element is 0 or 1."""
+        self._truths.add(self._key(x))
+        if isinstance(x, Ratio) and x.bottom is None and len(x.top) == 1:
+            (((exponent, monomial), factor),) = x.top.items()
+            powers = self._monomials[monomial]
+            if not exponent and factor == 1 and len(powers) == 1 and powers[0][1] == 1:
+                self._bits.add(powers[0][0])
+
+    def _combined(self, fn: BinaryFn, x: Element, y: Element) -> Element | None:
+        """Return the smaller or larger of two truth values, or of their opposites, as a polynomial;
+        else None."""
+        if not self.products:
+            return None
+        minus = element_of(-1)
+        opposite = self.mul(x, minus), self.mul(y, minus)
+        if all(map(self._is_truth, opposite)) and not (self._is_truth(x) and self._is_truth(y)):
+            other = BinaryFn.MIN if fn is BinaryFn.MAX else BinaryFn.MAX
+            found = self._combined(other, *opposite)
+            return None if found is None else self.mul(found, minus)
+        if not (self._is_truth(x) and self._is_truth(y)):
+            return None
+        both = self.mul(x, y)
+        if fn is BinaryFn.MAX:
+            both = self.add(self.add(x, y), self.mul(both, element_of(-1)))
+        self._truths.add(self._key(both))
+        return both
 
     def _not(self, x: Element) -> Element:
         found = self.add(element_of(1), self.mul(x, element_of(-1)))

@@ -12,8 +12,10 @@ otherwise written once, with its operands in an order that does not depend on th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import fields
+from functools import reduce
+from operator import and_, or_
 
 from mirage.semantics.builder import Builder
 from mirage.semantics.integer_ops import BIT_BASES
@@ -28,6 +30,17 @@ from mirage.semantics.ugraph import (
     TensorType,
     Value,
     View,
+)
+from mirage.verify.normal_form.bit_polynomials import (
+    ONES,
+    Polynomial,
+    added,
+    both,
+    is_of_bits,
+    is_small,
+    of_number,
+    of_one,
+    operands_of,
 )
 from mirage.verify.normal_form.empty_rows import is_identity
 
@@ -58,7 +71,7 @@ def without_bit_calls(graph: KernelGraph) -> KernelGraph:
     reading = _Reading(graph)
     for op in graph.ops:
         reading.add(op)
-    outputs = tuple(reading.names.get(v, v) for v in graph.outputs)
+    outputs = tuple(reading.value(v) for v in graph.outputs)
     return KernelGraph(graph.name, graph.inputs, tuple(reading.build.ops), outputs)
 
 
@@ -73,28 +86,142 @@ def _function(op: Op) -> tuple[str, External] | None:
 
 class _Reading:
     """A program that is written again. ``bits`` are masks of the bits that values which are never
-    negative may have; ``keys`` are equal for values that are computed alike."""
+    negative may have; ``keys`` are equal for values that are computed alike. Functions of bits are
+    ``sums`` of conjunctions of written values until something else reads them."""
 
     def __init__(self, graph: KernelGraph) -> None:
         self.build = Builder()
         self.names: dict[Value, Value] = {}
+        self.sums: dict[Value, Polynomial] = {}
+        self.written: dict[Value, Polynomial] = {}
         self.makers: dict[Value, Op] = {}
         self.bits: dict[Value, int] = {}
         self.keys: dict[Value, str] = {v: f"input {i}" for i, v in enumerate(graph.inputs)}
         self.calls: dict[tuple[str, ...], Value] = {}
-        self.made: dict[Value, tuple[str, Value, Value]] = {}
         self.last: Value | None = None  # what the last conjunction gave
         self.seen = 0
 
     def add(self, op: Op) -> None:
-        """Write the next op, or what it computes."""
-        new = with_operands(op, tuple(self.names.get(v, v) for v in op.operands))
-        written = self._written(new)
+        """Write the next op, or note what it computes."""
+        found = self._polynomial(op)
+        if found is not None:
+            self.sums[op.result] = found
+            return
+        new = with_operands(op, tuple(self.value(v) for v in op.operands))
+        written = self._with_known(new)
         if written is None:
             self.build.ops.append(new)
         else:
             self.names[op.result] = written
         self._note()
+
+    def value(self, v: Value) -> Value:
+        """Return the value that is written for one of the program; it is written if it is a sum
+        of conjunctions."""
+        if v in self.sums:
+            self.names[v] = self._whole(self.sums.pop(v), v.type)
+        return self.names.get(v, v)
+
+    def _sum_of(self, v: Value, kind: TensorType) -> Polynomial:
+        """Return a value, in a larger type or shape, as a sum of conjunctions."""
+        if v in self.sums and v.type == kind:
+            return self.sums[v]
+        x = self.value(v)
+        if x.dtype is not kind.dtype:
+            x = self.build.cast(x, kind.dtype)
+        if x.shape != kind.shape:
+            x = self.build.broadcast(x, kind.shape)
+        self._note()
+        return self.written.get(x) or of_one(x)
+
+    def _polynomial(self, op: Op) -> Polynomial | None:
+        """Return what a function of bits computes, or a sum or complement of such functions; None
+        for other ops."""
+        if len(op.results) != 1 or op.result.dtype not in _SIZES:
+            return None
+        kind = op.result.type
+        function = _function(op)
+        if function is None:
+            return self._arithmetic(op)
+        if len(op.operands) != 2 or any(self._number_of(v) is not None for v in op.operands):
+            return None
+        name, sums = function[0], [self._sum_of(v, kind) for v in op.operands]
+        for i, (v, p) in enumerate(zip(op.operands, sums, strict=True)):
+            if not is_of_bits(p):
+                sums[i] = of_one(self.value(v))
+        if not is_small(*sums):
+            sums = [of_one(self._whole(p, kind)) for p in sums]
+        together = self._possible(both(sums[0], sums[1]))
+        if name == _AND:
+            return together
+        return added(added(sums[0], sums[1]), together, -2 if name == _XOR else -1)
+
+    def _number_of(self, v: Value) -> int | None:
+        """Return the number that a value of the program is everywhere, if that is known."""
+        return None if v in self.sums else self._number(self.value(v))
+
+    def _arithmetic(self, op: Op) -> Polynomial | None:
+        """Return a sum of which a part is a function of bits, or a complement."""
+        fn, xs = op.function, op.operands
+        if fn not in (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, UnaryFn.NEG):
+            return None
+        numbers = [self._number_of(v) for v in xs]
+        complement = fn is BinaryFn.SUB and numbers[0] == -1
+        if not complement and not any(v in self.sums for v in xs):
+            return None
+        if any(v.dtype is not op.result.dtype for v in xs):
+            return None
+        sums = [
+            self._sum_of(v, op.result.type) if n is None else of_number(n)
+            for v, n in zip(xs, numbers, strict=True)
+        ]
+        if fn is UnaryFn.NEG:
+            return added({}, sums[0], -1)
+        if fn is not BinaryFn.MUL:
+            return added(sums[0], sums[1], 1 if fn is BinaryFn.ADD else -1)
+        factor = next((n for n in numbers if n is not None), None)
+        rest = next((p for p, n in zip(sums, numbers, strict=True) if n is None), None)
+        return None if factor is None or rest is None else added({}, rest, factor)
+
+    def _possible(self, p: Polynomial) -> Polynomial:
+        """Return a sum without conjunctions of values that have no bit in common."""
+        return {term: n for term, n in p.items() if not self._is_zero(term)}
+
+    def _is_zero(self, term: Collection[Hashable]) -> bool:
+        known = [self.bits[v] for v in term if isinstance(v, Value) and v in self.bits]
+        return bool(known) and reduce(and_, known) == 0
+
+    def _whole(self, p: Polynomial, kind: TensorType) -> Value:
+        """Write a sum of conjunctions."""
+        terms: list[tuple[list[str], list[Value], int]] = []
+        for term, n in p.items():
+            values = sorted((v for v in term if isinstance(v, Value)), key=self.keys.__getitem__)
+            terms.append(([self.keys[v] for v in values], values, n))
+        terms.sort(key=lambda t: (len(t[0]), t[0]))
+        found: Value | None = None
+        for _, values, n in terms:
+            if not values:
+                part, n = self.build.constant(-n, kind.dtype), 1
+            else:
+                v = reduce(lambda a, b: self._call(a, b, kind), values)
+                part = v if abs(n) == 1 else self._times(v, abs(n))
+            if found is None:
+                found = part if n > 0 else self.build.unary(UnaryFn.NEG, part)
+            else:
+                found = self.build.binary(BinaryFn.ADD if n > 0 else BinaryFn.SUB, found, part)
+        if found is None:
+            found = self.build.constant(0, kind.dtype)
+        if found.shape != kind.shape:
+            found = self.build.broadcast(found, kind.shape)
+        self._note()
+        known = [self.bits.get(v) for v in operands_of(p) if isinstance(v, Value)]
+        if ONES not in p and is_of_bits(p) and None not in known:
+            self.bits[found] = reduce(or_, (n for n in known if n is not None), 0)
+        self.written[found] = p
+        return found
+
+    def _times(self, v: Value, n: int) -> Value:
+        return self.build.binary(BinaryFn.MUL, v, self.build.constant(n, v.dtype))
 
     def _note(self) -> None:
         """Note what is known of the values that have been written."""
@@ -152,72 +279,45 @@ class _Reading:
         number = None if op is None else op.number
         return int(number) if number is not None and number == int(number) else None
 
-    def _written(self, op: Op) -> Value | None:
-        """Write what a call computes; None if the op is no such call or stays as it is."""
+    def _with_known(self, op: Op) -> Value | None:
+        """Write the conjunction, disjunction or difference of a value and a known number; None for
+        other ops."""
         function = _function(op)
         if function is None:
             return None
         name, call = function
-        wide = op.result.dtype
-        operands = [v if v.dtype is wide else self.build.cast(v, wide) for v in op.operands]
+        kind = op.result.type
+        operands = [
+            v if v.dtype is kind.dtype else self.build.cast(v, kind.dtype) for v in op.operands
+        ]
         given = dict(call.arguments).get("other")
         if isinstance(given, int):
-            operands.append(self.build.constant(given, wide))
+            operands.append(self.build.constant(given, kind.dtype))
         self._note()
-        if len(operands) != 2 or any(v.shape not in ((), op.result.shape) for v in operands):
+        if len(operands) != 2 or any(v.shape not in ((), kind.shape) for v in operands):
             return None
-        found = self._of_two(name, operands[0], operands[1], op.result.type)
-        self.made.setdefault(found, (name, operands[0], operands[1]))
-        return found
+        for x, y in (operands, operands[::-1]):
+            number = self._number(y)
+            if number is not None and x.shape == kind.shape and _fits(number, kind.dtype, 1):
+                return self._of_number(name, x, number, y)
+        return None
 
-    def _of_two(self, name: str, a: Value, b: Value, kind: TensorType) -> Value:
-        both = self._both(a, b, kind)
-        if name == _AND and both is not None:
-            return both
-        whole = self._sum(BinaryFn.ADD, a, b)
+    def _of_number(self, name: str, x: Value, number: int, y: Value) -> Value:
+        """Write a function of bits of ``x`` and of a ``number``, which is ``y``."""
+        common = self._with_number(x, number)
         if name == _AND:
-            return self._sum(BinaryFn.MUL, whole, self.build.constant(0, kind.dtype))
-        if both is None:
+            return common or self._sum(BinaryFn.MUL, x, self.build.constant(0, x.dtype))
+        whole = self._sum(BinaryFn.ADD, x, y)
+        if common is None:
             return whole
         if name == _XOR:
-            both = self._sum(BinaryFn.MUL, both, self.build.constant(2, kind.dtype))
-        return self._sum(BinaryFn.SUB, whole, both)
+            common = self._sum(BinaryFn.MUL, common, self.build.constant(2, x.dtype))
+        return self._sum(BinaryFn.SUB, whole, common)
 
     def _sum(self, fn: BinaryFn, a: Value, b: Value) -> Value:
         found = self.build.binary(fn, a, b)
         self._note()
         return found
-
-    def _both(self, a: Value, b: Value, kind: TensorType) -> Value | None:
-        """Write ``a & b``; None for zero."""
-        for x, y in ((a, b), (b, a)):
-            number = self._number(y)
-            if number is not None and x.shape == kind.shape and _fits(number, kind.dtype, 1):
-                return self._with_number(x, number)
-        first, second = self.bits.get(a), self.bits.get(b)
-        if first is not None and second is not None and not first & second:
-            return None
-        if self.keys[a] == self.keys[b]:
-            return a
-        for x, y in ((a, b), (b, a)):
-            inside = self._complement(y)
-            if inside is not None and inside.shape == x.shape == kind.shape:
-                both = self._both(x, inside, kind)
-                return x if both is None else self._sum(BinaryFn.SUB, x, both)
-            if y in self.made and x.shape == y.shape:
-                name, p, q = self.made[y]
-                if self.keys[x] in (self.keys[p], self.keys[q]):
-                    return self._within(name, x, y, p, q, kind)
-        return self._call(a, b, kind) if self.keys[a] <= self.keys[b] else self._call(b, a, kind)
-
-    def _within(
-        self, name: str, x: Value, y: Value, a: Value, b: Value, kind: TensorType
-    ) -> Value | None:
-        """Write ``x & y``, where ``y`` is a function of ``a`` and ``b``, one of which is ``x``."""
-        if name != _XOR:
-            return x if name == _OR else y
-        both = self._both(a, b, kind)
-        return x if both is None else self._sum(BinaryFn.SUB, x, both)
 
     def _call(self, x: Value, y: Value, kind: TensorType) -> Value:
         key = self.keys[x], self.keys[y], str(kind)
@@ -253,20 +353,6 @@ class _Reading:
 
     def _remainder(self, x: Value, digits: int) -> Value:
         return self._sum(BinaryFn.REMAINDER, x, self.build.constant(1 << digits, x.dtype))
-
-    def _complement(self, v: Value) -> Value | None:
-        """Return the number whose complement ``v`` is: ``v = -1 - x`` or ``-x - 1``."""
-        op = self.makers.get(v)
-        if op is None or op.function not in (BinaryFn.SUB, BinaryFn.ADD):
-            return None
-        a, b = op.operands
-        if op.function is BinaryFn.SUB and self._number(a) == -1:
-            return b
-        inside = self.makers.get(a)
-        if inside is None or inside.function is not UnaryFn.NEG:
-            return None
-        one = 1 if op.function is BinaryFn.SUB else -1
-        return inside.operands[0] if self._number(b) == one else None
 
 
 def _fits(bits: int, dtype: DType, spare: int = 0) -> bool:

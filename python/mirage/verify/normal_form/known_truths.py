@@ -37,6 +37,13 @@ def known_rule(reading: Reading, op: Op) -> Value | None:
         for x, other in (op.operands, op.operands[::-1]):
             if x.type == result.type and reading.certain.number(other) == 0:
                 return x
+    if op.function is BinaryFn.MUL:
+        for x, other in (op.operands, op.operands[::-1]):
+            factor = reading.certain.number(other)
+            if factor == 1 and x.type == result.type:
+                return x
+            if factor == 0 and reading.certain.is_finite(x, total=True):
+                return _number(reading, 0.0, result)
     if isinstance(op, Contraction) and len(op.operands) == 1:
         (x,) = op.operands
         return x if x.type == result.type else _of_ranges(reading, op)
@@ -73,7 +80,7 @@ def masked_product_rule(reading: Reading, op: Op) -> Value | None:
     if op.function is not BinaryFn.MUL:
         return None
     for x, other in (op.operands, op.operands[::-1]):
-        mask = reading.source(other)
+        mask = before_casts(reading, other)
         masks = mask.dtype is DType.I1 and x.shape == op.results[0].shape
         if masks and reading.certain.is_finite(x, total=True):
             return reading.write(lambda b, m=mask, x=x: b.binary(BinaryFn.KEEP, m, x))
@@ -85,7 +92,7 @@ def masked_truths_rule(reading: Reading, op: Op) -> Value | None:
     the conjunction of both; None for other ops."""
     if op.function is not BinaryFn.KEEP:
         return None
-    mask, truth = (_before_casts(reading, v) for v in op.operands)
+    mask, truth = (before_casts(reading, v) for v in op.operands)
     if mask.dtype is not DType.I1 or truth.dtype is not DType.I1:
         return None
     return reading.write(lambda b: b.binary(BinaryFn.AND, mask, truth))
@@ -139,7 +146,7 @@ def compared_truth_rule(reading: Reading, op: Op) -> Value | None:
 def _truth_and_number(reading: Reading, x: Value) -> tuple[Value | None, float]:
     """Return the truth value, and the number that ``x`` is where it is true; it is zero elsewhere.
     None if it is no such value."""
-    source = _before_casts(reading, x)
+    source = before_casts(reading, x)
     if source.dtype is DType.I1:
         return source, 1.0
     kept = _kept(reading, source)
@@ -190,7 +197,7 @@ def whole_cast_rule(reading: Reading, op: Op) -> Value | None:
     return reading.write(lambda b: b.cast(x, dtype, whole=True))
 
 
-def _before_casts(reading: Reading, x: Value) -> Value:
+def before_casts(reading: Reading, x: Value) -> Value:
     """Return the value that ``x`` is a cast of, in the shape of ``x``."""
     while (op := reading.makers.get(source := reading.source(x))) is not None and op.renames:
         inner = before_reshape(reading, op)

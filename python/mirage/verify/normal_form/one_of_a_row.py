@@ -32,9 +32,31 @@ def picked(reading: Reading, x: Value, dims: tuple[int, ...]) -> Value | None:
     """Return how to write the sum of masked rows over some dimensions, if exactly one element is
     kept along one of them."""
     parts = masked(reading, x)
+    if parts is None:
+        return None
+    found = picked_sum(reading, *parts, dims) if parts[0].shape == x.shape else None
+    return found or _of_whole_rows(reading, *parts, dims)
+
+
+def _of_whole_rows(reading: Reading, mask: Value, x: Value, dims: tuple[int, ...]) -> Value | None:
+    """Return how to write the sum of rows of which a mask keeps all or nothing, if exactly one
+    element of each row is kept otherwise."""
+    parts = masked(reading, x)
     if parts is None or parts[0].shape != x.shape:
         return None
-    return picked_sum(reading, *parts, dims)
+    op = reading.makers.get(mask)
+    if isinstance(op, View) and repeats(op):
+        mask = op.operands[0]
+    one = next((d for d in dims if keeps_one(reading, parts[0], d)), None)
+    if one is None or spans(mask, x, one):
+        return None
+    found = picked_sum(reading, *parts, (one,))
+    if found is None:
+        return None
+    shape = tuple(1 if d == one else n for d, n in enumerate(x.shape))
+    rest = tuple(d for d in dims if d != one)
+    kept = reading.write(lambda b: b.binary(BinaryFn.KEEP, mask, b.broadcast(found, shape)))
+    return reading.write(lambda b: b.reduce(ReduceFn.SUM, kept, rest)) if rest else kept
 
 
 def picked_sum(reading: Reading, mask: Value, x: Value, dims: tuple[int, ...]) -> Value | None:

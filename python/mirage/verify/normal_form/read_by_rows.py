@@ -12,6 +12,7 @@ from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.scalar import Array, BinaryFn, ReduceFn
 from mirage.semantics.substitute import rename_graph, without_dead_ops
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.normal_form.counted_places import counted_places_rule, limits_rule
 from mirage.verify.normal_form.known_products import moved_columns_rule
 from mirage.verify.normal_form.known_truths import (
     compared_truth_rule,
@@ -71,6 +72,8 @@ _RULES = (
     truth_of_count_rule,
     first_place_rule,
     picked_rule,
+    counted_places_rule,
+    limits_rule,
     swapped_sums_rule,
     weighed_rule,
     weighed_product_rule,

@@ -27,6 +27,7 @@ from mirage.verify.normal_form.read_by_rows import (
     reads_otherwise,
     with_masks_as_factors,
 )
+from mirage.verify.pair.labels_left_out import labels_left_out
 from mirage.verify.pair.read_constants import notes_on_constants
 from mirage.verify.shared_inputs.free_positions import Freed, free_positions
 from mirage.verify.shared_inputs.free_values import with_free_values
@@ -49,12 +50,14 @@ IF_OUTSIDE = "not shown to be equal; a difference is seen only where an index na
 @dataclass(frozen=True)
 class ByRows:
     """A proof for programs whose inputs in ``places`` are below their bounds. Otherwise the
-    reference, or with ``candidate_only`` the candidate, has no meaning."""
+    reference, or with ``candidate_only`` the candidate, has no meaning. ``programs`` are others in
+    whose form both are compared, if there are any: they have further inputs."""
 
     proof: Evidence
     places: Mapping[int, int]
     candidate_only: bool = False
     notes: tuple[Evidence, ...] = ()
+    programs: tuple[KernelGraph, KernelGraph] | None = None
 
 
 def by_rows(
@@ -69,13 +72,15 @@ def by_rows(
     first, second = decompose(reference), decompose(candidate)
     if not reads_otherwise(first, second):
         return None
+    if (left := _with_numbers_left_out(first, second, contents, options, seed)) is not None:
+        return left
     if options.assume.indices_in_range:
         places = assumed_places((first, second), contents)
     else:
         places = named_places(first, contents)
     proof = _proof(first, second, contents, places.counts, seed)
     proof = proof or _proof_with_free_values(first, second, contents, places.counts, seed)
-    outside = places.infinite
+    outside = {} if options.misses_are_errors else places.infinite
     if proof is not None:
         work = options.work
         if outside and not gives_no_number_outside(first, second, outside, contents, work, seed):
@@ -92,6 +97,27 @@ def by_rows(
         return None
     proof = _proof(first, second, contents, {**places.counts, **narrower}, seed)
     return None if proof is None else ByRows(proof, narrower, candidate_only=True)
+
+
+def _with_numbers_left_out(
+    first: KernelGraph,
+    second: KernelGraph,
+    contents: Mapping[int, Array],
+    options: VerifyOptions,
+    seed: int,
+) -> ByRows | None:
+    """Return a proof of programs whose inputs name places, or are a number with which the reference
+    leaves a place out."""
+    left = labels_left_out(first, second, contents)
+    proof = None if left is None else _proof(*left.programs, contents, left.counts, seed)
+    if left is None or proof is None:
+        return None
+    infinite = left.places.infinite
+    errors = options.misses_are_errors or options.assume.indices_in_range
+    given = first, second, infinite, contents, options.work, seed
+    if infinite and not errors and not gives_no_number_outside(*given, also=left.numbers):
+        return None
+    return ByRows(proof, left.counts, programs=left.programs)
 
 
 def if_in_range(

@@ -23,6 +23,7 @@ from mirage.verify.normal_form.constants import with_functions_read
 from mirage.verify.normal_form.counts_of_masks import with_counts_from_one
 from mirage.verify.normal_form.cumulations import as_choices
 from mirage.verify.normal_form.detours import without_detours
+from mirage.verify.normal_form.left_out import numbers_left_out
 from mirage.verify.normal_form.normalize import Depth, has_exponentials
 from mirage.verify.normal_form.real_functions import has_real_functions
 from mirage.verify.normal_form.simple_constants import OfSimple
@@ -111,7 +112,7 @@ def examine(
         found = _read_in_other_ways(given, of, found, open_=open_) or found
     if isinstance(found, Open):
         return found
-    return unless_calls_decide(reference, candidate, found, options.permute)
+    return unless_calls_decide(reference, candidate, found, contents, options.permute)
 
 
 def _read_in_other_ways(
@@ -270,6 +271,7 @@ def _as_they_are(
     if isinstance(found, Open) or found.equivalent:
         return found
     plain = hint is None and not any(any(launches(g.ops)) for g in pair)
+    plain = plain and not numbers_left_out(first.graph)  # what is left out depends on all labels
     return _read_otherwise(pair, found, hint, held, settled, by_parts if plain else None)
 
 

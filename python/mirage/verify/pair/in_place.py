@@ -68,6 +68,8 @@ def in_place(
     no_number = seen is not None and not math.isfinite(seen.actual) and math.isfinite(seen.expected)
     if not (open_ or no_number) or not options.prove:
         return verdict
+    if any(op.calls for g in (reference, candidate) for op in g.ops):
+        return verdict  # nothing is known about calls
     budget = budget or Budget()
     first, second, constants = constants_read(reference, candidate)
     rows, given = None, (first, second, contents, options, verdict.seed)
@@ -124,6 +126,8 @@ def _measured(
 ) -> Verdict | None:
     """Return the verdict with a proof: whether the candidate is defined, and its rounding errors;
     None if there are calls, about which nothing is known."""
+    if rows is not None and rows.programs is not None:
+        reference, candidate = rows.programs
     stable = decompose(reference, stable=True), decompose(candidate, stable=True)
     order = tuple(range(len(reference.outputs)))
     rng = np.random.default_rng(options.rounding_seed)
@@ -133,7 +137,9 @@ def _measured(
         asked, looked_at = stable[1], sample
         if rows is not None and rows.places:  # elsewhere the reference has no meaning
             asked = within_places(asked, contents, rows.places)
-            looked_at = choose_sample((stable[0], asked), options.work, rng)
+            if rows.programs is not None:  # with the same conditions, of truth values
+                references = [within_places(g, contents, rows.places) for g in references]
+            looked_at = choose_sample((references[0], asked), options.work, rng)
         defined = defined_evidence(references, asked, looked_at, rng, order, contents)
         if defined.holds is not True and (rows is None or not rows.places):
             given = references, candidate, options.work, rng, order, contents

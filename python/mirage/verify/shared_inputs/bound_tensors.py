@@ -64,7 +64,8 @@ class Stated:
 
     ``keys`` and ``results`` have an entry for each result: its place, and the output that it is, or
     its value if it is not a tensor. ``unread`` names tensors that it holds and does not read.
-    Without ``named``, all inputs are matched by position."""
+    Without ``named``, all inputs are matched by position. With ``misses_are_errors``, it adds minus
+    infinity only where a lookup names no element, which is an error."""
 
     graph: KernelGraph
     bound: tuple[Bound, ...] = ()
@@ -72,6 +73,7 @@ class Stated:
     keys: tuple[str, ...] = ()
     results: tuple[int | Result, ...] = ()
     named: bool = True
+    misses_are_errors: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,14 @@ class Aligned:
 
     ``contents`` are the values of inputs that stand for buffers and constants; ``foreign`` are
     those of these inputs that only one program reads. ``different`` says which results already
-    differ in values that are not tensors."""
+    differ in values that are not tensors; ``misses_are_errors`` is that of the reference."""
 
     reference: KernelGraph
     candidate: KernelGraph
     contents: Mapping[int, Array] = field(default_factory=dict[int, Array])
     foreign: frozenset[int] = frozenset()
     different: str = ""
+    misses_are_errors: bool = False
 
 
 def align(
@@ -105,7 +108,8 @@ def align(
     """
     second, different = _by_key(reference, candidate) if by_key else (candidate.graph, "")
     if not (reference.named and candidate.named):
-        return Aligned(reference.graph, second, different=different)
+        misses = reference.misses_are_errors
+        return Aligned(reference.graph, second, different=different, misses_are_errors=misses)
     first_keys, second_keys = _keys(reference, candidate, pairs)
     _check_known(reference, candidate, first_keys, second_keys, pairs)
     inputs: list[Value] = list(_passed(reference))
@@ -149,7 +153,8 @@ def align(
         _with_inputs(reference.graph, first, inputs),
         _with_inputs(second, other, inputs),
     )
-    return _brought_together(Aligned(*graphs, contents, foreign, different))
+    misses = reference.misses_are_errors
+    return _brought_together(Aligned(*graphs, contents, foreign, different, misses))
 
 
 def _brought_together(given: Aligned) -> Aligned:

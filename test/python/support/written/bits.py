@@ -19,6 +19,9 @@ BITS_RIGHT = (
     Pair("a run without ends", ONE, lambda a: a & -16, lambda a: a - a % 16),
     Pair("packed", TWO, lambda a, b: ((a & 15) << 4) | (b & 15), lambda a, b: a % 16 * 16 + b % 16),
     Pair("nothing in common", TWO, lambda a, b: (a & 12) & (b & 3), lambda a, b: (a & 4) & (b & 1)),
+    Pair("an involution", TWO, lambda a, b: (a ^ b) ^ b, lambda a, b: a.clone()),
+    Pair("chosen bits", TWO, lambda a, b: (b & a) | (~a & b), lambda a, b: b.clone()),
+    Pair("distributed", TWO, lambda a, b: a & (b | (a ^ b)), lambda a, b: (a & b) | (a & ~b)),
     Pair("the last bit", ONE, lambda a: a ^ 1, lambda a: torch.where((a & 1) == 1, a - 1, a + 1)),
 )
 

@@ -29,16 +29,50 @@ def pooled_where_any(x: Tensor, m: Tensor) -> Tensor:
     return torch.where(count > 0, total / torch.where(count > 0, count, 1), torch.zeros_like(total))
 
 
+MASKS = "4x6 4x6 4x6:b 4x6:b"
+
+
+def first(n):
+    """Where the first elements of rows of 12 are."""
+    return torch.arange(12) < n[:, None]
+
+
 COUNTS_RIGHT = [
     Pair("mean where any", ROWS, mean, kept),
     Pair("mean by a count that is one more at zero", ROWS, mean,
          lambda x, m: (x * m).sum(-1) / (m.sum(-1) + (m.sum(-1) == 0))),
     Pair("mean of tokens", TOKENS, pooled, pooled_where_any),
+    Pair("first elements, counted", "4x12 4:i64",
+         lambda x, n: (x * first(n)).sum(1) / first(n).sum(1).clamp(min=1),
+         lambda x, n: (x * first(n)).sum(1) / n.clamp(1, 12)),
+    Pair("first rows, masked", "4x12x5 4:i64",
+         lambda x, n: (lambda m: (x * m[:, :, None]).sum(1) / m.sum(1, keepdim=True).clamp(min=1))(
+             first(n).float()),
+         lambda x, n: x.masked_fill(~first(n)[:, :, None], 0.0).sum(1) / n.clamp(1, 12)[:, None],
+         False),
+    Pair("the others, counted", "4x12 4:i64",
+         lambda x, n: (torch.arange(12) > n[:, None]).sum(1), lambda x, n: 11 - n.clamp(-1, 11)),
+    Pair("masks within masks", MASKS,
+         lambda x, y, m, n: torch.where(m & n, x, torch.where(m, y, x + y)),
+         lambda x, y, m, n: torch.where(m, torch.where(n, x, y), x + y)),
+    Pair("either mask", MASKS,
+         lambda x, y, m, n: torch.where(m | n, x, y),
+         lambda x, y, m, n: torch.where(m, x, torch.where(n & ~m, x, y))),
     Pair("mean of all", ROWS, lambda x, m: (x * m).sum() / m.sum().clamp(min=1),
          lambda x, m: torch.where(m.any(), (x * m).sum() / m.sum(), 0.0)),
 ]  # fmt: skip
 
 COUNTS_WRONG = [
+    Pair("the other mask within", MASKS,
+         lambda x, y, m, n: torch.where(m & n, x, torch.where(m, y, x + y)),
+         lambda x, y, m, n: torch.where(n, torch.where(m, x, y), x + y)),
+    Pair("one mask alone", MASKS,
+         lambda x, y, m, n: torch.where(m | n, x, y),
+         lambda x, y, m, n: torch.where(m, x, torch.where(n & m, x, y))),
+    Pair("first elements and one more", "4x12 4:i64",
+         lambda x, n: (torch.arange(12) <= n[:, None]).sum(1), lambda x, n: n.clamp(0, 12)),
+    Pair("fewer than all elements", "4x12 4:i64",
+         lambda x, n: first(n).sum(1), lambda x, n: n.clamp(0, 11)),
     Pair("sum of everything where any", ROWS, lambda x, m: x.sum(-1) / m.sum(-1).clamp(min=1),
          lambda x, m: torch.where(m.any(-1), x.sum(-1) / m.sum(-1), 0.0)),
     Pair("count of at least two", ROWS, kept,

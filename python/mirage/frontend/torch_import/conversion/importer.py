@@ -319,6 +319,7 @@ class Importer:
             tuple(names.index(name) for name in updates),
             {i: carriers[v] for i, v in enumerate(inputs) if v in carriers},
             () if self.is_sized else limits_of(self.named, inputs, makers),
+            misses_are_errors=not self.lowering.adds_infinity,
         )
 
 

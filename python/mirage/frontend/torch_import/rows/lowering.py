@@ -67,6 +67,9 @@ class Lowering(Builder):
         """The ranges of integers that are computed at import."""
         self.held: dict[Value, Array] = {}
         """Tensors that were computed at import and are not formulas of positions."""
+        self.adds_infinity = False
+        """Whether the program itself adds minus infinity, as masks do; a lookup also adds it where
+        an index names no element."""
         self.found: dict[tuple[Value, int], Value] = {}
         """The results of :func:`indexing._stored_at`, by the indices and the number of places."""
         self.errors: dict[Value, tuple[Value, bool]] = {}

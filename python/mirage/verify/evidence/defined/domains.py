@@ -81,8 +81,8 @@ class Defined(Domain):
     arguments of the reference. Without ``known``, the arguments are recorded instead; those that
     are ``certain`` to be valid because of their signs are also recorded separately. A value that
     does not depend on inputs has the sign of its number. With ``factors``, each factor of a product
-    that is one of the reference's arguments is known not to be zero. With ``smooth``, comparisons
-    of free values are functions of real numbers."""
+    that is one of the reference's arguments is known not to be zero, or not to be negative. With
+    ``smooth``, comparisons of free values are functions of real numbers."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class Defined(Domain):
         if fn in (BinaryFn.DIV, BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
             bad = bad | self._unsettled(b, ZERO)
         if self.factors and fn in (BinaryFn.MUL, BinaryFn.DIV):
-            a, b = self._not_zero(a), self._not_zero(b)
+            a, b = self._as_argument(a), self._as_argument(b)
         if fn is BinaryFn.MUL and a[0] is b[0]:  # a comparison of a value with itself
             signs = of_unary(UnaryFn.SQUARE, a[1])
         else:
@@ -175,12 +175,19 @@ class Defined(Domain):
         signs = np.full_like(x[1], ANY | LEAST)
         return self._whole(value, signs, x[2], x[3] & self.smooth, x[4])
 
-    def _not_zero(self, x: Planes) -> Planes:
-        """Mark a value as nonzero if it is one of the reference's arguments."""
-        if self.known is None or not has(x[1], ZERO).any():
+    def _as_argument(self, x: Planes) -> Planes:
+        """Mark a value as nonzero, or as not negative, if it is such an argument of the
+        reference."""
+        if self.known is None or not has(x[1], ZERO | NEG).any():
             return x
-        settled = self._is_owed(x, np.abs(x[0]), self.known[0]) & (x[1] != ZERO)
-        return (x[0], np.where(settled, x[1] & ~np.uint8(ZERO), x[1]).astype(np.uint8), *x[2:])
+        signs = x[1]
+        for sign, sought, known in (
+            (ZERO, np.abs(x[0]), self.known[0]),
+            (NEG, *x[:1], self.known[1]),
+        ):
+            settled = self._is_owed(x, sought, known) & (signs != sign)
+            signs = np.where(settled, signs & ~np.uint8(sign), signs).astype(np.uint8)
+        return (x[0], signs, *x[2:])
 
     def _is_owed(self, x: Planes, sought: Array, known: Array) -> Array:
         """Return where the value ``sought`` is among the ``known`` ones and is not a whole number

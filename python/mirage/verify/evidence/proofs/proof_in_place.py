@@ -15,7 +15,7 @@ from mirage.semantics.evaluation.evaluate import EvaluationError, Sampled, evalu
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ops.op import UnknownOp
 from mirage.semantics.region import demand, whole, whole_demand
-from mirage.semantics.scalar import Array, DType
+from mirage.semantics.scalar import Array, BinaryFn, DType
 from mirage.semantics.ugraph import KernelGraph
 from mirage.verify.arithmetic.interned_sums import LITTLE_WORK, NoProof
 from mirage.verify.arithmetic.known_numbers import KnownNumbers
@@ -39,8 +39,13 @@ def prove_in_place(
 ) -> Evidence:
     """Compare the programs themselves. ``holds`` is True if the outputs are equal, else None. Both
     programs have the same inputs, of which ``contents`` are known; both may look rows up. If they
-    are not found to be equal in this way, functions are written with exponentials."""
+    are not found to be equal in this way, conjunctions of truth values are written as products, and
+    functions with exponentials."""
     found = _proof(reference, candidate, contents, most_work, Depth.USUAL)
+    if found.text == _DIFFERENT and _has_masks(reference, candidate):
+        products = _proof(reference, candidate, contents, most_work, Depth.USUAL, products=True)
+        if products.holds:
+            return products
     if found.text != _DIFFERENT or not has_exponentials(reference, candidate):
         return found
     written = _proof(reference, candidate, contents, most_work, Depth.EXPONENTIALS)
@@ -53,6 +58,8 @@ def _proof(
     contents: Mapping[int, Array],
     most_work: float,
     depth: Depth,
+    *,
+    products: bool = False,
 ) -> Evidence:
     graphs = [normalize(decompose(g), depth) for g in (reference, candidate)]
     work = sum(graph_work(g, whole_demand(g)) for g in graphs)
@@ -60,6 +67,7 @@ def _proof(
         return Evidence(NAME, None, f"{work:.0f} elements of work, limit {most_work:.0f}")
     symbols = depth is Depth.EXPONENTIALS  # many different denominators
     domain = KnownNumbers(reciprocals_as_symbols=symbols, most_work=4 * LITTLE_WORK)
+    domain.products = products
     inputs: list[Planes] = []
     for i, v in enumerate(reference.inputs):
         free = domain.whole_numbers if v.dtype.is_integer else domain.inputs
@@ -82,6 +90,12 @@ def _proof(
         return Evidence(NAME, None, _DIFFERENT)
     count = sum(x.size for x in first)
     return Evidence(NAME, True, f"{count} outputs", {"elements": count})
+
+
+def _has_masks(*graphs: KernelGraph) -> bool:
+    """Return whether programs combine truth values."""
+    combined = (BinaryFn.AND, BinaryFn.OR, BinaryFn.KEEP)
+    return any(op.function in combined for graph in graphs for op in graph.ops)
 
 
 def _outputs(graph: KernelGraph, domain: KnownNumbers, inputs: list[Planes]) -> list[Array]:

@@ -8,6 +8,7 @@ not give a number there either, and must give the same results everywhere else.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 
@@ -24,6 +25,8 @@ _BEYOND = (-1, 0, 7)
 elements."""
 _SHARES = (1.0, 0.5, 0.1)
 """The shares of drawn numbers that name no element."""
+_LEFT_OUT = 0.3
+"""The share of the other numbers that leave an element out."""
 
 
 def gives_no_number_outside(
@@ -33,22 +36,25 @@ def gives_no_number_outside(
     contents: Mapping[int, Array],
     work: float,
     seed: int,
+    also: Mapping[int, int] = {},
 ) -> bool:
     """Return whether a candidate gives a number only where its reference does, and the same number,
-    on random inputs for which the inputs in ``counts`` are not all below their counts; False if
-    this takes too much ``work``."""
+    on random inputs for which the inputs in ``counts`` are not all below their counts, nor all the
+    number in ``also``; False if this takes too much ``work``."""
     graphs = reference, candidate
     if sum(graph_work(g, whole_demand(g)) for g in graphs) > work:
         return False
     rng = np.random.default_rng(seed)
-    for share in _SHARES:
+    for share, beyond in product(_SHARES, _BEYOND):
         inputs: list[Array] = []
         for i, v in enumerate(reference.inputs):
             if i in contents:
                 inputs.append(contents[i])
             elif i in counts:
-                outside = rng.choice([n if n < 0 else counts[i] + n for n in _BEYOND], v.shape)
+                outside = np.full(v.shape, beyond if beyond < 0 else counts[i] + beyond)
                 inside = rng.integers(0, counts[i], v.shape)
+                if i in also:
+                    inside = np.where(rng.random(v.shape) < _LEFT_OUT, also[i], inside)
                 inputs.append(np.where(rng.random(v.shape) < share, outside, inside))
             elif v.dtype.is_integer:
                 inputs.append(draw_integers(rng, v, whole(len(v.shape))))

@@ -419,3 +419,33 @@ def test_rows_that_may_be_any_have_the_signs_of_all() -> None:
     assert free.all()
     outside = (np.array([0.0, 2.0, -1.0]), *known[1:])
     np.testing.assert_array_equal(Defined().rows(table, outside)[2].all(1), [False, True, True])
+
+
+def logarithms(of: Callable[[Builder, Value], Value]) -> Write:
+    """The logarithms of 1 + x and of 1 - x, or of functions of these, subtracted."""
+
+    def write(b: Builder, x: Value, y: Value) -> Value:
+        one = b.constant(1.0)
+        above, below = (of(b, b.binary(fn, one, x)) for fn in (ADD, SUB))
+        return b.binary(SUB, b.unary(LOG, above), b.unary(LOG, below))
+
+    return write
+
+
+def of_quotient(b: Builder, x: Value, y: Value) -> Value:
+    one = b.constant(1.0)
+    return b.unary(LOG, b.binary(DIV, b.binary(ADD, one, x), b.binary(SUB, one, x)))
+
+
+def test_a_quotient_of_positive_arguments_is_positive() -> None:
+    verdict = compared(logarithms(lambda b, v: v), of_quotient)
+    assert verdict.equivalent, verdict
+    assert verdict.defined, verdict
+
+
+def test_a_quotient_of_arguments_that_are_not_zero_may_be_negative() -> None:
+    def twice(b: Builder, x: Value, y: Value) -> Value:
+        return b.binary(MUL, b.constant(2.0), of_quotient(b, x, y))
+
+    verdict = compared(logarithms(lambda b, v: b.unary(SQUARE, v)), twice)
+    assert not verdict.defined, verdict

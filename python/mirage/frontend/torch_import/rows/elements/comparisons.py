@@ -64,6 +64,7 @@ def _not(b: Lowering, c: Call) -> Value:
 def bias(b: Lowering, mask: Value, dtype: DType) -> Value:
     """Return the bias that a mask of truth values adds to scores: zero where it is true, minus
     infinity elsewhere."""
+    b.adds_infinity = True
     return b.unary(UnaryFn.BIAS, b.cast(mask, dtype))
 
 
