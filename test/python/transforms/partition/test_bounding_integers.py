@@ -22,7 +22,7 @@ def masked(mask: Any) -> Any:
 
 
 def test_counts_of_whole_products_are_passed_as_integers() -> None:
-    graph = masked(lambda n: (0 < (n > 1.0).sum(1))[:, None, None])
+    graph = masked(lambda n: ((n > 1.0).sum(1) > 0)[:, None, None])
     assert len(list(masks_of_products(graph))) == 1
     parts = [step.graph for step in partition(graph) if isinstance(step, Part)]
     assert len(parts) == 2
