@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from mirage import _target
 from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
+from mirage.cost.kept_pairs import registers_of_pairs
 from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
 from mirage.cost.occupancy import FEWEST_REGISTERS
 from mirage.cost.warpgroup_limits import why_no_warpgroups
@@ -146,7 +147,15 @@ class RegisterEstimator(BlockAnalysis):
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
         limit = limit_of(self.launch.schedule, registers_sm)
+        pairs = self._pairs if self._wanted > limit else None
+        if pairs is not None and pairs <= limit:
+            return Registers(float(limit), limit)
         return Registers(self._wanted, limit)
+
+    @cached_property
+    def _pairs(self) -> float | None:
+        """The registers if a thread keeps pairs; None if it keeps something else as well."""
+        return registers_of_pairs(self, self._held)
 
     @cached_property
     def _wanted(self) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mirage.compiler import ptxas
-from mirage.cost import accountant, registers, shared_tiles
+from mirage.cost import accountant, kept_pairs, registers, shared_tiles
 from mirage.cost.target import TARGETS
 from mirage.runtime.launching import fast, tensor_maps
 from mirage.semantics.indexing import strides
@@ -20,6 +20,8 @@ THREAD = "include/mirage/Dialect/Thread/IR/Thread.h"
 PAIRS = [
     (accountant.GROUP_ROWS, THREAD, "kGroupRows = "),
     (fast.VERSION, "python/mirage/runtime/native/launcher.c", '"VERSION", '),
+    (kept_pairs.FEWEST_AHEAD, f"{NVVM}/LateOrder.h", "kFewestAhead = "),
+    (kept_pairs.OTHERS, f"{NVVM}/RecomputeValues.cpp", "kOthers = "),
     (registers.BESIDE_SUMS, f"{BLOCK}/Transforms/PipelineLoops.cpp", "besideSums = "),
     (registers.MOST_MOVED, f"{BLOCK}/Analysis/RegisterEstimate.cpp", "most = "),
     (shared_tiles.PART_ROWS, THREAD, "kPartRows = "),
