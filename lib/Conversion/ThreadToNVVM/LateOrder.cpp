@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
@@ -16,8 +17,8 @@ bool mirage::isScalarArithmetic(Operation *op) {
   if (op->getNumResults() != 1 || op->getNumRegions() != 0)
     return false;
   if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
-    return llvm::any_of(ArrayRef<StringRef>{"llvm.nvvm.ex2.approx", "llvm.fma.", "llvm.nvvm.ff2"},
-                        [&](StringRef start) { return call.getIntrin().starts_with(start); });
+    return call.getIntrin().starts_with("llvm.nvvm.ex2.approx") ||
+           call.getIntrin().starts_with("llvm.fma.");
   return isa<arith::ArithDialect, vector::VectorDialect>(op->getDialect()) &&
          isMemoryEffectFree(op);
 }
@@ -32,16 +33,25 @@ int64_t mirage::countWords(Value value) {
 static BlockArgument getParameter(Value pointer) {
   while (auto gep = pointer.getDefiningOp<LLVM::GEPOp>())
     pointer = gep.getBase();
+  // The start of a tensor takes the place of elements beyond its end.
+  if (auto select = pointer.getDefiningOp<arith::SelectOp>()) {
+    BlockArgument tensor = getParameter(select.getTrueValue());
+    return tensor == getParameter(select.getFalseValue()) ? tensor : BlockArgument();
+  }
   auto argument = dyn_cast<BlockArgument>(pointer);
   return argument && isa<gpu::GPUFuncOp>(argument.getOwner()->getParentOp()) ? argument
                                                                              : BlockArgument();
 }
 
-/// Whether all uses of the pointer, and of those computed from it by offsets, are loads.
+/// Whether only loads and copies to shared memory use the pointer, and those computed from it.
 static bool isOnlyRead(Value pointer) {
-  return llvm::all_of(pointer.getUsers(), [](Operation *user) {
-    auto gep = dyn_cast<LLVM::GEPOp>(user);
-    return gep ? isOnlyRead(gep.getResult()) : isa<LLVM::LoadOp>(user);
+  return llvm::all_of(pointer.getUses(), [](OpOperand &use) {
+    Operation *user = use.getOwner();
+    if (isa<LLVM::GEPOp, arith::SelectOp>(user))
+      return isOnlyRead(user->getResult(0));
+    if (auto copy = dyn_cast<NVVM::CpAsyncOp>(user))
+      return use.get() == copy.getSrc();
+    return isa<LLVM::LoadOp>(user);
   });
 }
 
@@ -73,18 +83,30 @@ static llvm::SetVector<Operation *> getNeeded(Block &block, Operation *last) {
   return needed;
 }
 
+/// Pairs of f32 values rounded to 16 bits.
+static bool isRounding(Operation *op) {
+  auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
+  return call && call.getIntrin().starts_with("llvm.nvvm.ff2");
+}
+
 void LateOrder::findLate(Operation *barrier) {
+  last = barrier;
   llvm::SetVector<Operation *> needed = getNeeded(block, barrier);
   for (Operation &op : block)
     if (readsInput(&op) && !needed.contains(&op))
       places[&op] = 0;
   Ops seen;
-  for (Operation &op : block)
+  for (auto [number, op] : llvm::enumerate(block)) {
+    if (!isScalarArithmetic(&op) && !isa<LLVM::GEPOp>(op)) // which stay
+      numbers[&op] = number;
     if (!isMovable(&op))
       forEachOperand(&op, [&](Value operand) { list(operand, seen); });
+  }
   places.clear();
   for (auto [place, op] : llvm::enumerate(late))
     places[op] = place;
+  for (Operation *op : late)
+    earliest[op] = getEarliest(op);
   if (hasLate())
     keepOrderOfAccesses();
 }
@@ -100,6 +122,23 @@ void LateOrder::list(Value value, Ops &seen) {
     late.push_back(op);
 }
 
+/// The number of the op behind which the op may be: what it needs; if the kernel waits for other
+/// ones, a load stays behind everything that was before it.
+size_t LateOrder::getEarliest(Operation *op) const {
+  auto load = dyn_cast<LLVM::LoadOp>(op);
+  BlockArgument tensor = load ? getParameter(load.getAddr()) : BlockArgument();
+  bool isFree =
+      !tensor || cast<gpu::GPUFuncOp>(block.getParentOp())
+                     .getArgAttr(tensor.getArgNumber(), LLVM::LLVMDialect::getNoAliasAttrName());
+  if (!isMovable(op) || !isFree)
+    return numbers.lookup(op);
+  size_t number = 0;
+  for (Value operand : op->getOperands())
+    if (Operation *needed = operand.getDefiningOp(); needed && needed->getBlock() == &block)
+      number = std::max(number, getEarliest(needed));
+  return number;
+}
+
 void LateOrder::keepOrderOfAccesses() {
   auto kernel = cast<gpu::GPUFuncOp>(block.getParentOp());
   auto forget = [&](Value pointer) {
@@ -108,12 +147,12 @@ void LateOrder::keepOrderOfAccesses() {
   };
   for (Operation *op : late)
     forget(cast<LLVM::LoadOp>(op).getAddr());
-  for (auto store : block.getOps<LLVM::StoreOp>())
-    forget(store.getAddr());
+  kernel.walk([&](LLVM::StoreOp store) { forget(store.getAddr()); });
 }
 
 bool LateOrder::isMovable(Operation *op) const {
-  return isScalarArithmetic(op) || isa<LLVM::GEPOp>(op) || isLate(op);
+  return isScalarArithmetic(op) || isa<LLVM::GEPOp>(op) || isLate(op) ||
+         (hasLate() && isRounding(op));
 }
 
 void LateOrder::apply(int64_t words) {
@@ -129,8 +168,12 @@ void LateOrder::apply(int64_t words) {
       waiting.insert(&op);
     else
       fixed.push_back(&op);
-  for (Operation *op : fixed)
+  for (Operation *op : fixed) {
+    // If there are registers, the first loads do not wait for the barrier.
+    if (op == last && hasLate() && ahead == kMostAhead)
+      moveLate(0, op);
     forEachOperand(op, [&](Value operand) { moveBefore(operand, op); });
+  }
 }
 
 /// Moves what computes a value before `place`; if that is a late load, the next ones, too.
@@ -138,14 +181,18 @@ void LateOrder::moveBefore(Value value, Operation *place) {
   Operation *op = value.getDefiningOp();
   if (!op)
     return;
-  if (!isLate(op))
-    return moveAlone(op, place);
+  if (isLate(op))
+    moveLate(places.lookup(op), place);
+  moveAlone(op, place);
+}
+
+void LateOrder::moveLate(size_t first, Operation *place) {
   int64_t words = 0;
-  for (Operation *next : ArrayRef(late).drop_front(places.lookup(op))) {
-    words += countWords(next->getResult(0));
-    if (next != op && words > ahead)
+  for (Operation *op : ArrayRef(late).drop_front(first)) {
+    words += countWords(op->getResult(0));
+    if (words > ahead || earliest.lookup(op) >= numbers.lookup(place))
       return;
-    moveAlone(next, place);
+    moveAlone(op, place);
   }
 }
 

@@ -17,8 +17,8 @@
 
 namespace mirage {
 
-/// The fewest and the most words that are loaded ahead of their use.
-inline constexpr int64_t kFewestAhead = 4, kMostAhead = 16;
+/// The fewest and the most registers of what is loaded ahead of its use.
+inline constexpr int64_t kFewestAhead = 4, kMostAhead = 32;
 
 /// Whether the op is scalar arithmetic that may be executed again and anywhere.
 bool isScalarArithmetic(mlir::Operation *op);
@@ -39,16 +39,19 @@ public:
   bool isLate(mlir::Operation *op) const { return places.contains(op); }
   bool hasLate() const { return !late.empty(); }
 
-  /// Moves all arithmetic and the late loads, of which up to `ahead` words come before they are
-  /// needed. Ops without effects whose results nobody needs go.
+  /// Moves all arithmetic and the late loads. They come before they are needed, with `ahead`
+  /// registers or less in flight; with `kMostAhead`, the first ones come before the barrier.
+  /// Arithmetic whose results nobody needs goes.
   void apply(int64_t ahead);
 
 private:
   using Ops = llvm::DenseSet<mlir::Operation *>;
 
+  size_t getEarliest(mlir::Operation *op) const;
   bool isMovable(mlir::Operation *op) const;
   void list(mlir::Value value, Ops &seen);
   void moveBefore(mlir::Value value, mlir::Operation *place);
+  void moveLate(size_t first, mlir::Operation *place);
   void moveAlone(mlir::Operation *op, mlir::Operation *place);
   void keepOrderOfAccesses();
 
@@ -56,6 +59,9 @@ private:
   /// The late loads, in the order in which they are needed, and the place of each.
   llvm::SmallVector<mlir::Operation *> late;
   llvm::DenseMap<mlir::Operation *, size_t> places;
+  /// The original place of each op, and of the op behind which a late load may be.
+  llvm::DenseMap<mlir::Operation *, size_t> numbers, earliest;
+  mlir::Operation *last = nullptr;
   Ops waiting;
   int64_t ahead = kFewestAhead;
 };

@@ -113,17 +113,18 @@ public:
       if (isBarrier(op))
         barriers.push_back(&op);
     auto isShort = [&](Operation *barrier) { return measure(barrier).before > budget; };
-    if (llvm::none_of(barriers, isShort))
+    if (barriers.empty() ||
+        (countLoaded(barriers.back()) <= budget && llvm::none_of(barriers, isShort)))
       return false;
     late.findLate(barriers.back());
     if (late.hasLate())
-      late.apply(kMostAhead);
-    bool isChanged = false;
+      late.apply(kFewestAhead);
+    bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
     if (isChanged)
       late.apply(std::clamp(budget - measure(barriers.back()).after, kFewestAhead, kMostAhead));
-    return isChanged || late.hasLate();
+    return isChanged;
   }
 
 private:
@@ -173,10 +174,17 @@ private:
     for (Value value : after)
       measured.after += countWords(value);
     // The assembler loads early what is loaded from tensors behind a barrier.
+    measured.after += countLoaded(barrier);
+    return measured;
+  }
+
+  /// The registers of what is loaded from tensors behind the barrier, except for late loads.
+  int64_t countLoaded(Operation *barrier) {
+    int64_t words = 0;
     for (auto load : block.getOps<LLVM::LoadOp>())
       if (barrier->isBeforeInBlock(load) && isGlobal(load.getAddr()) && !late.isLate(load))
-        measured.after += countWords(load.getResult());
-    return measured;
+        words += countWords(load.getResult());
+    return words;
   }
 
   bool visit(Operation *barrier) {
