@@ -80,7 +80,7 @@ def test_gains_are_loaded_behind_the_last_barrier(warps: int, dtype: str) -> Non
     accesses = [line.split()[0] for line in compile_mlir(text).ptx().splitlines() if line.strip()]
     first = next(i for i, access in enumerate(accesses) if access.startswith("st.global"))
     behind = sum(access.startswith("ld.global") for access in accesses[first:])
-    assert behind * 4 >= COLUMNS // 2 // (32 * warps) - 16
+    assert 4 * behind >= max(4, COLUMNS // 2 // (32 * warps) - 36)  # at most 32 words come before
     check_mlir(text)
 
 
