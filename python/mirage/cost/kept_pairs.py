@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirage.cost.block_analysis import BlockAnalysis
-from mirage.cost.kernel_features import FEWEST_AHEAD, MOST_AHEAD, OTHERS
+from mirage.cost.kernel_features import FEWEST_AHEAD, MOST_AHEAD, MOST_LATE, OTHERS
 from mirage.semantics.ugraph import (
     Elementwise,
     Load,
@@ -36,7 +36,8 @@ class KeptElements:
         """Return whether the compiler keeps elements, and they have enough registers."""
         most = limit - OTHERS
         needed = self.across + min(FEWEST_AHEAD, self.late)
-        return needed <= most and (self.across > 0 or self.late > most)
+        late = 2 * self.late <= MOST_LATE and (self.across > 0 or self.late > most)
+        return needed <= most and late
 
     @property
     def held(self) -> float:

@@ -27,6 +27,10 @@ OTHERS, FEWEST_AHEAD, MOST_AHEAD = 16, 4, 32
 (``kOthers``), and the fewest and the most of those that are loaded before they are needed
 (``kFewestAhead``)."""
 
+MOST_LATE = 512
+"""The most elements of a thread that are loaded so: all of their loads and stores are written one
+after the other, and code for a thousand takes more than a second to compile."""
+
 MOST_REGISTERS, REGISTERS_SM = 255, 65536
 """The registers that the instruction set can address, and those of a multiprocessor."""
 
@@ -163,7 +167,8 @@ class KernelFeatures:
             return largest
         threads = 32.0 * self.warps
         most = np.minimum(MOST_REGISTERS, REGISTERS_SM / threads) - OTHERS
-        late = (self.again_once > 0) & ~self.multiplies & (self.live_once > 2.0 * threads * most)
+        late = (self.live_once > 2.0 * threads * most) & (self.live_once <= MOST_LATE * threads)
+        late = late & (self.again_once > 0) & ~self.multiplies
         return where(late, np.maximum(self.live, MOST_AHEAD * threads), largest)
 
     def at(self, index: int) -> KernelFeatures:
