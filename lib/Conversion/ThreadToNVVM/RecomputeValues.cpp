@@ -38,6 +38,14 @@ static bool isBarrier(Operation &op) {
   return call && call.getIntrin().starts_with("llvm.nvvm.barrier.cta.sync");
 }
 
+/// Whether the op is or contains a barrier.
+static bool hasBarrier(Operation &op) {
+  WalkResult found = op.walk([](Operation *inner) {
+    return isBarrier(*inner) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
+
 /// Whether the value is a vector of 2-byte floats whose words are registers.
 static bool isPacked(Value value) {
   auto type = dyn_cast<VectorType>(value.getType());
@@ -109,21 +117,24 @@ public:
 
   bool run() {
     SmallVector<Operation *> barriers;
-    for (Operation &op : block)
+    Operation *last = nullptr;
+    for (Operation &op : block) {
       if (isBarrier(op))
         barriers.push_back(&op);
+      if (hasBarrier(op))
+        last = &op;
+    }
     auto isShort = [&](Operation *barrier) { return measure(barrier).before > budget; };
-    if (barriers.empty() ||
-        (countLoaded(barriers.back()) <= budget && llvm::none_of(barriers, isShort)))
+    if (!last || (countLoaded(last) <= budget && llvm::none_of(barriers, isShort)))
       return false;
-    late.findLate(barriers.back());
+    late.findLate(last);
     if (late.hasLate())
       late.apply(kFewestAhead);
     bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
     if (isChanged)
-      late.apply(std::clamp(budget - measure(barriers.back()).after, kFewestAhead, kMostAhead));
+      late.apply(std::clamp(budget - measure(last).after, kFewestAhead, kMostAhead));
     return isChanged;
   }
 

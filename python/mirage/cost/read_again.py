@@ -22,7 +22,7 @@ predicted if L2 had them: the kernel that only reads takes as long as for twice 
 STORED = 0.5
 """The share of their results that blocks store between two readings of an element; L2 holds that,
 too. (Softmax of 512 rows of 128,256, one row at a time on each SM, in 8 steps and then whole: 99.0
-µs, and 76 predicted without this; with two rows at a time, 98.9.)"""
+µs, 87 predicted, and 76 without this; with two rows at a time, 98.9.)"""
 
 
 def evicted(f: KernelFeatures, target: Target, o: Occupancy) -> Num:
