@@ -158,18 +158,21 @@ class KernelFeatures:
         return (self.accumulators + live) / (32.0 * self.warps)
 
     @property
-    def largest(self) -> Num:
-        """The elements of the largest computed tile that a block holds at once. Of what is loaded
-        again behind a loop, elements are loaded just before they are needed if there are no
-        registers for all of them (:mod:`mirage.cost.kept_pairs`)."""
-        largest = np.maximum(self.live, self.live_once)
+    def late(self) -> Num:
+        """Whether elements of what is loaded again behind a loop are loaded just before they are
+        needed, since there are no registers for all of them (:mod:`mirage.cost.kept_pairs`)."""
         if is_zero(self.again_once):
-            return largest
+            return np.False_
         threads = 32.0 * self.warps
         most = np.minimum(MOST_REGISTERS, REGISTERS_SM / threads) - OTHERS
         late = (self.live_once > 2.0 * threads * most) & (self.live_once <= MOST_LATE * threads)
-        late = late & (self.again_once > 0) & ~self.multiplies
-        return where(late, np.maximum(self.live, MOST_AHEAD * threads), largest)
+        return late & (self.again_once > 0) & ~self.multiplies
+
+    @property
+    def largest(self) -> Num:
+        """The elements of the largest computed tile that a block holds at once."""
+        held = np.maximum(self.live, MOST_AHEAD * 32.0 * self.warps)
+        return where(self.late, held, np.maximum(self.live, self.live_once))
 
     def at(self, index: int) -> KernelFeatures:
         """Return one entry of the arrays."""
