@@ -55,9 +55,9 @@ gpu.module @kernels {
   // Compilers may not assume that what is stored is no gain, which would let them load all gains
   // first.
   // CHECK-LABEL: gpu.func @gains
-  // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias},
-  // CHECK-SAME: %[[G:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64},
-  // CHECK-SAME: %[[Y:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64})
+  // CHECK-SAME: %[[X:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias},
+  // CHECK-SAME: %[[G:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64},
+  // CHECK-SAME: %[[Y:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64})
   // CHECK-NOT: llvm.getelementptr %[[G]]
   // CHECK: barrier.cta.sync
   // CHECK-NOT: llvm.getelementptr %[[G]]
@@ -85,14 +85,14 @@ gpu.module @kernels {
   // With 128 registers, some gains are loaded before the last barrier, but none before the kernel
   // that may write them has ended.
   // CHECK-LABEL: gpu.func @early
-  // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias},
-  // CHECK-SAME: %[[G:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64},
+  // CHECK-SAME: %[[X:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64, llvm.noalias},
+  // CHECK-SAME: %[[G:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64},
   // CHECK: barrier.cta.sync
   // CHECK: llvm.getelementptr %[[G]]
   // CHECK: barrier.cta.sync
   // CHECK: llvm.store {{.*}} !llvm.ptr<1>
   // CHECK-LABEL: gpu.func @waiting
-  // CHECK-SAME: %[[X:.*]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[G:.*]]: !llvm.ptr<1>
+  // CHECK-SAME: %[[X:arg[0-9]+]]: !llvm.ptr<1> {llvm.align = 16 : i64}, %[[G:arg[0-9]+]]: !llvm.ptr<1>
   // CHECK-NOT: llvm.getelementptr %[[G]]
   // CHECK: griddepcontrol.wait
   // CHECK: llvm.getelementptr %[[G]]
