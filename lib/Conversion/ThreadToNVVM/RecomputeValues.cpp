@@ -1,9 +1,12 @@
 //===- RecomputeValues.cpp - pairs are kept, what is computed from them is not ===//
 //
 // A value that is computed from 16-bit elements, and is needed again after a barrier, is computed
-// again there if a thread has no registers for it: its elements take half as many.
+// again there if a thread has no registers for it: its elements take half as many. What is needed
+// only behind the last barrier is loaded there.
 //
 //===----------------------------------------------------------------------===//
+
+#include "LateOrder.h"
 
 #include "mirage/Conversion/ThreadToNVVM/Passes.h"
 #include "mirage/Target/Resolve.h"
@@ -14,7 +17,6 @@
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mirage {
@@ -36,15 +38,12 @@ static bool isBarrier(Operation &op) {
   return call && call.getIntrin().starts_with("llvm.nvvm.barrier.cta.sync");
 }
 
-/// Scalar arithmetic that may be executed again and anywhere.
-static bool isArithmetic(Operation *op) {
-  if (op->getNumResults() != 1 || op->getNumRegions() != 0)
-    return false;
-  if (auto call = dyn_cast<LLVM::CallIntrinsicOp>(op))
-    return call.getIntrin().starts_with("llvm.nvvm.ex2.approx") ||
-           call.getIntrin().starts_with("llvm.fma.");
-  return isa<arith::ArithDialect, vector::VectorDialect>(op->getDialect()) &&
-         isMemoryEffectFree(op);
+/// Whether the op is or contains a barrier.
+static bool hasBarrier(Operation &op) {
+  WalkResult found = op.walk([](Operation *inner) {
+    return isBarrier(*inner) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found.wasInterrupted();
 }
 
 /// Whether the value is a vector of 2-byte floats whose words are registers.
@@ -57,12 +56,6 @@ static bool isPacked(Value value) {
 static bool isGlobal(Value pointer) {
   return cast<LLVM::LLVMPointerType>(pointer.getType()).getAddressSpace() ==
          static_cast<unsigned>(NVVM::NVVMMemorySpace::Global);
-}
-
-static int64_t countWords(Value value) {
-  if (auto type = dyn_cast<VectorType>(value.getType()))
-    return llvm::divideCeil(type.getNumElements() * type.getElementTypeBitWidth(), 32);
-  return value.getType().isF32() ? 1 : 0;
 }
 
 namespace {
@@ -100,7 +93,7 @@ private:
       cone.packed.insert(value);
       return cone;
     }
-    if (op && op->getBlock() == &block && isArithmetic(op)) {
+    if (op && op->getBlock() == &block && isScalarArithmetic(op)) {
       for (Value operand : op->getOperands())
         cone.add(Cone(get(operand)));
       cone.ops.insert(op);
@@ -120,18 +113,28 @@ private:
 /// Computes values again after the barriers of one block.
 class Recomputer {
 public:
-  Recomputer(Block &block, int64_t budget) : block(block), budget(budget) {}
+  Recomputer(Block &block, int64_t budget) : block(block), budget(budget), late(block) {}
 
   bool run() {
     SmallVector<Operation *> barriers;
-    for (Operation &op : block)
+    Operation *last = nullptr;
+    for (Operation &op : block) {
       if (isBarrier(op))
         barriers.push_back(&op);
-    bool isChanged = false;
+      if (hasBarrier(op))
+        last = &op;
+    }
+    auto isShort = [&](Operation *barrier) { return measure(barrier).before > budget; };
+    if (!last || (countLoaded(last) <= budget && llvm::none_of(barriers, isShort)))
+      return false;
+    late.findLate(last);
+    if (late.hasLate())
+      late.apply(kFewestAhead);
+    bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
     if (isChanged)
-      order();
+      late.apply(std::clamp(budget - measure(last).after, kFewestAhead, kMostAhead));
     return isChanged;
   }
 
@@ -146,7 +149,8 @@ private:
     return uses;
   }
 
-  /// The registers of what lives across a barrier, as it is and if `again` is computed again.
+  /// The registers of what lives across a barrier, as it is and if `again` is computed again, and
+  /// of what is loaded behind it, except for late loads.
   struct Measured {
     int64_t before = 0, after = 0;
     SmallVector<Value> again;
@@ -181,15 +185,23 @@ private:
     for (Value value : after)
       measured.after += countWords(value);
     // The assembler loads early what is loaded from tensors behind a barrier.
-    for (auto load : block.getOps<LLVM::LoadOp>())
-      if (barrier->isBeforeInBlock(load) && isGlobal(load.getAddr()))
-        measured.after += countWords(load.getResult());
+    measured.after += countLoaded(barrier);
     return measured;
+  }
+
+  /// The registers of what is loaded from tensors behind the barrier, except for late loads.
+  int64_t countLoaded(Operation *barrier) {
+    int64_t words = 0;
+    for (auto load : block.getOps<LLVM::LoadOp>())
+      if (barrier->isBeforeInBlock(load) && isGlobal(load.getAddr()) && !late.isLate(load))
+        words += countWords(load.getResult());
+    return words;
   }
 
   bool visit(Operation *barrier) {
     Measured measured = measure(barrier);
-    if (measured.before <= budget || measured.after > budget)
+    int64_t ahead = late.hasLate() ? kFewestAhead : 0;
+    if (measured.before <= budget || measured.after + ahead > budget)
       return false;
     Cones cones(block);
     IRMapping kept = keep(barrier, measured.again, cones);
@@ -250,37 +262,9 @@ private:
       use->set(mapping.lookup(value));
   }
 
-  /// Computes everything as late as possible, one element after the other. Ops whose results are
-  /// all computed again go: nothing would place them after their operands.
-  void order() {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
-      if (isArithmetic(&op) && op.use_empty())
-        op.erase();
-    SmallVector<Operation *> fixed;
-    DenseSet<Operation *> waiting;
-    for (Operation &op : block)
-      if (isArithmetic(&op) || isa<LLVM::GEPOp>(op))
-        waiting.insert(&op);
-      else
-        fixed.push_back(&op);
-    for (Operation *op : fixed)
-      op->walk([&](Operation *inner) {
-        for (Value operand : inner->getOperands())
-          moveBefore(operand, op, waiting);
-      });
-  }
-
-  void moveBefore(Value value, Operation *place, DenseSet<Operation *> &waiting) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !waiting.erase(op))
-      return;
-    for (Value operand : op->getOperands())
-      moveBefore(operand, place, waiting);
-    op->moveBefore(place);
-  }
-
   Block &block;
   const int64_t budget;
+  LateOrder late;
 };
 
 struct RecomputeValuesPass : mirage::impl::RecomputeValuesBase<RecomputeValuesPass> {

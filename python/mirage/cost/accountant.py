@@ -53,7 +53,7 @@ and two rows in the same bank if their offsets agree. (The first of each two is 
 second from nine tilings: 12.7 to 16.9 µs; with 4096 elements 10.4 to 11.1.)"""
 GROUP_ROWS = 64.0
 """The rows of a product that a group of four warps has."""
-MOST = frozenset({"live", "scratch"})
+MOST = frozenset({"live", "live_once", "scratch"})
 """The features whose largest amount counts instead of the sum; none is below 0."""
 
 
@@ -330,8 +330,10 @@ class Accountant:
         if special:
             self._add("sfu", elements * special, in_loop)
         self._add("clocks", 10.0 + 20.0 * special, in_loop)
-        if live:
+        if live and in_loop:
             self.features.live = np.maximum(self.features.live, elements)
+        elif live:
+            self.features.live_once = np.maximum(self.features.live_once, elements)
 
     def fetch(self, elements: Num, width: int, in_loop: bool) -> None:
         """Count a loaded tile that ordinary arithmetic uses: it is read from shared memory and

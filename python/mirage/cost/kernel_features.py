@@ -22,6 +22,18 @@ IN_PLACE = 0.25
 """The share of a tile's registers that ops on the result of a warpgroups' loop add: they replace it
 element by element (ptxas: 154 registers without, 168 with a bias and silu)."""
 
+OTHERS, FEWEST_AHEAD, MOST_AHEAD = 16, 4, 32
+"""The registers of a thread besides those of elements that are kept as they were loaded
+(``kOthers``), and the fewest and the most of those that are loaded before they are needed
+(``kFewestAhead``)."""
+
+MOST_LATE = 512
+"""The most elements of a thread that are loaded so: all of their loads and stores are written one
+after the other, and code for a thousand takes more than a second to compile."""
+
+MOST_REGISTERS, REGISTERS_SM = 255, 65536
+"""The registers that the instruction set can address, and those of a multiprocessor."""
+
 BASE, PER_ACCUMULATOR, PER_LIVE = 30.0, 0.93, 0.7
 """The registers of a thread for addresses and counters, and for each f32 value that it sums or
 computes (:mod:`mirage.cost.registers` says what they are fitted to)."""
@@ -99,7 +111,8 @@ class KernelFeatures:
     sums_step: Num = 0.0
     turned_once: Num = 0.0  # products behind a loop, of one factor computed and one copied there
     accumulators: Num = 0.0  # f32 elements held over the loop
-    live: Num = 0.0  # elements of the largest computed tile
+    live: Num = 0.0  # elements of the largest tile that a step computes
+    live_once: Num = 0.0  # and of the largest one that is computed outside of loops
     known: Known | None = None  # known only for a written launch
 
     @classmethod
@@ -127,7 +140,7 @@ class KernelFeatures:
         """The registers of a thread."""
         if self.known is not None:
             return self.known.registers
-        held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.live
+        held = PER_ACCUMULATOR * self.accumulators + PER_LIVE * self.largest
         alone = BASE + held / (32.0 * self.warps)
         return np.minimum(255.0, where(uniform(self.multiplies), 40.0 + self.values, alone))
 
@@ -141,8 +154,25 @@ class KernelFeatures:
     @property
     def values(self) -> Num:
         """The f32 values per thread."""
-        live = where(self.warpgroups, IN_PLACE * self.live, self.live)
+        live = where(self.warpgroups, IN_PLACE * self.largest, self.largest)
         return (self.accumulators + live) / (32.0 * self.warps)
+
+    @property
+    def late(self) -> Num:
+        """Whether elements of what is loaded again behind a loop are loaded just before they are
+        needed, since there are no registers for all of them (:mod:`mirage.cost.kept_pairs`)."""
+        if is_zero(self.again_once):
+            return np.False_
+        threads = 32.0 * self.warps
+        most = np.minimum(MOST_REGISTERS, REGISTERS_SM / threads) - OTHERS
+        late = (self.live_once > 2.0 * threads * most) & (self.live_once <= MOST_LATE * threads)
+        return late & (self.again_once > 0) & ~self.multiplies
+
+    @property
+    def largest(self) -> Num:
+        """The elements of the largest computed tile that a block holds at once."""
+        held = np.maximum(self.live, MOST_AHEAD * 32.0 * self.warps)
+        return where(self.late, held, np.maximum(self.live, self.live_once))
 
     def at(self, index: int) -> KernelFeatures:
         """Return one entry of the arrays."""

@@ -13,7 +13,15 @@ from functools import cached_property, lru_cache
 from mirage import _target
 from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.compilable import CheckError
-from mirage.cost.kernel_features import BASE, IN_PLACE, PER_ACCUMULATOR, PER_LIVE
+from mirage.cost.kept_pairs import KeptElements, kept_elements
+from mirage.cost.kernel_features import (
+    BASE,
+    IN_PLACE,
+    MOST_REGISTERS,
+    PER_ACCUMULATOR,
+    PER_LIVE,
+    REGISTERS_SM,
+)
 from mirage.cost.occupancy import FEWEST_REGISTERS
 from mirage.cost.warpgroup_limits import why_no_warpgroups
 from mirage.cost.warps import WarpGrid
@@ -32,9 +40,6 @@ PER_OPERAND = 1.53
 PROMOTED = 64 * _target.PROMOTED_COLUMNS / 128
 """The registers of a part of a product that is added to sums in f32."""
 MOST_WARPS = 32
-MOST = 255
-"""The registers that the instruction set can address."""
-REGISTERS_SM = 65536
 NO_TILES = 21
 """The registers of a warpgroup's thread that hold no tiles: addresses, counters, and values for
 rows."""
@@ -108,7 +113,7 @@ def limit_of(schedule: Schedule, registers_sm: int) -> int:
 
 def _even_share(schedule: Schedule, registers_sm: int) -> int:
     """Return the most registers that each thread of a block can start with."""
-    return min(MOST, registers_sm // (128 * -(-schedule.block_warps // 4)))
+    return min(MOST_REGISTERS, registers_sm // (128 * -(-schedule.block_warps // 4)))
 
 
 def check_registers(launch: Launch, registers_sm: int = REGISTERS_SM) -> None:
@@ -146,7 +151,25 @@ class RegisterEstimator(BlockAnalysis):
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
         limit = limit_of(self.launch.schedule, registers_sm)
-        return Registers(self._wanted, limit)
+        kept = self._kept if self._wanted > limit else None
+        if kept is None or not kept.fit(limit):
+            return Registers(self._wanted, limit)
+        return Registers(min(limit, max(BASE + kept.held, self._of_loops())), limit)
+
+    @cached_property
+    def _kept(self) -> KeptElements | None:
+        """What a thread holds if it computes everything else again; None if it must hold more."""
+        return kept_elements(self, self._held)
+
+    def _of_loops(self) -> float:
+        """The registers of a thread for sums, and the largest tile of a loop's step."""
+        held = PER_ACCUMULATOR * sum(self._held(v) for v in self.accumulated)
+        computed = (
+            self._held(v)
+            for v, op in self.definitions.items()
+            if self.trips[v] > 1 and not isinstance(op, Source | Rearrangement)
+        )
+        return BASE + held + PER_LIVE * max(computed, default=0.0)
 
     @cached_property
     def _wanted(self) -> float:

@@ -10,7 +10,7 @@ from mirage.cost import H200, KernelFeatures, estimate, features_of
 from mirage.cost.accountant import Accountant
 from mirage.cost.kernel_features import Known
 from mirage.cost.occupancy import occupancy
-from mirage.cost.read_again import Readings, evicted
+from mirage.cost.read_again import Readings, behind_loop, evicted
 from mirage.mlir_io import graph_from_text
 from mirage.semantics.ugraph import launches
 
@@ -78,6 +78,16 @@ def test_rows_of_the_blocks_that_run_at_once_decide() -> None:
     assert again(4.0) == BYTES
 
 
+def test_what_blocks_store_meanwhile_takes_room_as_well() -> None:
+    """132 rows of 128,256 have 34 MB; half of their results are stored between two readings of an
+    element. Softmax takes 99 µs with one row on each SM as well as with two."""
+    f = KernelFeatures(blocks=132.0, again_tensors=34e6, again_read=34e6)
+    kept, stored = (
+        float(evicted(g, H200, occupancy(g, H200))) for g in (f, replace(f, dram_write=34e6))
+    )
+    assert stored > kept + 0.4 * 34e6
+
+
 def test_a_third_reading_holds_no_more() -> None:
     f = KernelFeatures(blocks=132.0, again_tensors=np.array([20e6, 40e6]), again_read=80e6)
     none, some = evicted(f, H200, occupancy(f, H200))
@@ -140,6 +150,30 @@ def test_rows_that_are_read_in_a_loop_and_then_whole_as_measured(
     assert f.again_read == f.again_tensors == BYTES
     assert float(evicted(f, H200, occupancy(f, H200))) == 0.0
     assert float(estimate(f, H200)["time"]) == pytest.approx(measured, rel=0.13)
+
+
+def test_elements_that_are_loaded_behind_the_loop_need_few_registers() -> None:
+    """Of 131,072 columns, a thread of 16 warps has 256, of which ptxas holds few at a time: 64
+    registers, where 205 were expected. A thousand would be too much code."""
+    f, longer = softmax(131072, 16), softmax(2**20, 16)
+    assert float(f.registers) == pytest.approx(64, abs=4)
+    assert f.known is not None
+    assert float(f.known.spilled) == 0.0
+    assert longer.known is not None
+    assert float(longer.known.spilled) > 0.0
+    searched = KernelFeatures(
+        steps=8.0, warps=16.0, live=16384.0, live_once=131072.0, again_once=262144.0
+    )
+    assert float(searched.registers) == pytest.approx(64, abs=16)
+    assert float(replace(searched, live_once=524288.0).registers) == 255.0
+    assert float(replace(searched, again_once=0.0).registers) > 200.0
+
+
+def test_few_threads_have_few_bytes_in_flight_behind_the_loop() -> None:
+    """Softmax of rows of 128,256 in 8 steps takes 108.8 µs with 8 warps, 99.2 with 16."""
+    few, many = (float(behind_loop(softmax(131072, warps), H200)) for warps in (8, 16))
+    assert few > 1.5 * many
+    assert many == pytest.approx(2 * 131072 / H200.sm_bytes)
 
 
 STEPS = {  # columns: µs on an H200, by steps and slots, in one run

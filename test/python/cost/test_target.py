@@ -23,7 +23,8 @@ from mirage.cost import (
     target_of_device,
 )
 from mirage.cost.block_analysis import BlockAnalysis
-from mirage.cost.registers import MOST, RegisterEstimator
+from mirage.cost.kernel_features import MOST_REGISTERS
+from mirage.cost.registers import RegisterEstimator
 from mirage.cost.target import CHIPS, DEFAULT_CHIP, Target
 from mirage.pipeline.options import OptimizeOptions
 
@@ -210,8 +211,10 @@ def test_reading_the_table_loads_no_compiler() -> None:
 def test_registers_of_a_thread() -> None:
     """The estimate's limit is the code generator's, except for the granularity of registers."""
     for warps in range(1, 33):
-        ours = min(MOST, 65536 // (128 * -(-warps // 4)))
-        assert min(MOST, ours // 8 * 8) == _target.most_registers("sm_90a", warps) // 8 * 8
+        ours = min(MOST_REGISTERS, 65536 // (128 * -(-warps // 4)))
+        assert (
+            min(MOST_REGISTERS, ours // 8 * 8) == _target.most_registers("sm_90a", warps) // 8 * 8
+        )
     assert RegisterEstimator.__mro__[1] is BlockAnalysis
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mirage.compiler import ptxas
-from mirage.cost import accountant, registers, shared_tiles
+from mirage.cost import accountant, kernel_features, registers, shared_tiles
 from mirage.cost.target import TARGETS
 from mirage.runtime.launching import fast, tensor_maps
 from mirage.semantics.indexing import strides
@@ -20,6 +20,9 @@ THREAD = "include/mirage/Dialect/Thread/IR/Thread.h"
 PAIRS = [
     (accountant.GROUP_ROWS, THREAD, "kGroupRows = "),
     (fast.VERSION, "python/mirage/runtime/native/launcher.c", '"VERSION", '),
+    (kernel_features.FEWEST_AHEAD, f"{NVVM}/LateOrder.h", "kFewestAhead = "),
+    (kernel_features.MOST_AHEAD, f"{NVVM}/LateOrder.h", "kMostAhead = "),
+    (kernel_features.OTHERS, f"{NVVM}/RecomputeValues.cpp", "kOthers = "),
     (registers.BESIDE_SUMS, f"{BLOCK}/Transforms/PipelineLoops.cpp", "besideSums = "),
     (registers.MOST_MOVED, f"{BLOCK}/Analysis/RegisterEstimate.cpp", "most = "),
     (shared_tiles.PART_ROWS, THREAD, "kPartRows = "),
@@ -38,5 +41,11 @@ def test_numbers_are_those_of_the_compiler(ours: float, file: str, before: str) 
 
 def test_registers_are_those_of_all_chips() -> None:
     cards = TARGETS.values()
-    assert {c.registers_thread for c in cards} == {registers.MOST} == {ptxas.MOST_REGISTERS}
-    assert {c.registers_sm for c in cards} == {registers.REGISTERS_SM} == {ptxas.REGISTER_FILE}
+    assert (
+        {c.registers_thread for c in cards}
+        == {kernel_features.MOST_REGISTERS}
+        == {ptxas.MOST_REGISTERS}
+    )
+    assert (
+        {c.registers_sm for c in cards} == {kernel_features.REGISTERS_SM} == {ptxas.REGISTER_FILE}
+    )

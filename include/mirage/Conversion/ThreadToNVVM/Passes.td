@@ -40,7 +40,10 @@ def RecomputeValues : Pass<"mirage-recompute-values", "::mlir::gpu::GPUModuleOp"
     they are used, if there are registers for what remains and for what is loaded behind the
     barrier. What a vector holds there is hidden from compilers, which would otherwise keep what
     they know already. All arithmetic of such a block is then ordered so that one element is
-    computed after the other. The same ops have the same operands as before.
+    computed after the other. Elements that are needed only behind the last barrier, from tensors that
+    the kernel only reads, are loaded there, 4 to 32 registers of them ahead of their use, also if they
+    alone need more registers than there are; these tensors and the stored ones are no longer
+    `noalias`, so that compilers keep that order. The same ops have the same operands as before.
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRecomputed", "recomputed", "kernels that compute values again">];
