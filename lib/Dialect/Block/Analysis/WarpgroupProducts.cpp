@@ -229,4 +229,3 @@ std::optional<std::string> mirage::block::whyNoWarpgroups(kernel::LaunchOp launc
     why = say("a loop with a product, got none");
   return why;
 }
-
