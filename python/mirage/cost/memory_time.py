@@ -52,6 +52,8 @@ def memory_times(
     # bandwidth of what is in flight; near saturation more in flight still helps a little (stores do
     # not wait)
     missing = where(np.asarray(load) > 0, np.minimum(target.flight_total / flight, 1e3), 0.0)
+    # loads that are few beside what is written keep only themselves waiting
+    missing = missing * np.minimum(1.0, f.blocks * load / np.maximum(f.dram_write, 1.0))
     moved = f.dram_read + evicted(f, target, o) + f.dram_write - at_end
     dram = moved / target.dram_bytes * np.sqrt(1.0 + np.square(missing))
     return dram, _l2(f, kind, target, o, load) + f.pieces / (0.5 * target.l2_bytes)

@@ -319,3 +319,16 @@ def test_warps_that_share_no_contraction_multiply_all_of_it() -> None:
 
 def chain_of(f: KernelFeatures) -> float:
     return float(estimate(f, H200)["chain"])
+
+
+def test_few_loads_do_not_slow_down_what_is_written() -> None:
+    """A MB of indices, and 67 MB that are computed from them: 512 bytes of indices are loaded by a
+    block, so few are on their way, but only they wait for that."""
+    written = KernelFeatures(
+        blocks=1024.0, warps=4.0, load_once=512.0, shared_once=512.0, live=8192.0,
+        dram_read=512.0 * 1024, dram_write=65536.0 * 1024, alu_once=8192.0,
+    )  # fmt: skip
+    at_full_rate = 65536.0 * 1024 / H200.dram_bytes
+    assert float(estimate(written, H200)["dram"]) < 1.05 * at_full_rate
+    as_many = replace(written, dram_read=65536.0 * 1024, load_once=65536.0, shared_once=512.0)
+    assert float(estimate(as_many, H200)["dram"]) > 2.0 * at_full_rate

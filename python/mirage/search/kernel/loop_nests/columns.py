@@ -254,8 +254,11 @@ def columns_of(
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
-    # without a loop a block loads everything at once, so many small blocks for each SM are best
-    warps = (4, 8, 16) if kind.loop or use.matmuls else (2, 4, 8, 16)
+    # at most two of many axes are larger than one in a tile: few combinations are suitable
+    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
+    # without a loop a block loads everything at once, so many small blocks for each SM are best, and
+    # tiles of two of many axes may be as small as a warp
+    warps = (4, 8, 16) if kind.loop or use.matmuls else (1, 2, 4, 8, 16)[not sparse :]
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
     if group_row and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
@@ -263,8 +266,6 @@ def columns_of(
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
-    # at most two of many axes are larger than one in a tile: few combinations are suitable
-    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
     drawn = FEW_SUIT * limit if sparse else limit
     found = [_choose(axes, *space, drawn, seed) for space in spaces]
     found = [(None if c is None else suiting(c), cut) for c, cut in found]
