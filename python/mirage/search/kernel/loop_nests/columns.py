@@ -256,8 +256,8 @@ def columns_of(
     options = [axis_options(a, use, kind) for a in axes]
     # at most two of many axes are larger than one in a tile: few combinations are suitable
     sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
-    # without a loop a block loads everything at once, so many small blocks for each SM are best, and
-    # tiles of two of many axes may be as small as a warp
+    # without a loop a block loads everything at once, so many small blocks for each SM are best;
+    # tiles of two of many axes are small enough for a warp
     warps = (4, 8, 16) if kind.loop or use.matmuls else (1, 2, 4, 8, 16)[not sparse :]
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
