@@ -8,11 +8,12 @@ from math import prod
 import numpy as np
 import pytest
 from mirage.compiler import CompileOptions, compile_graph
-from mirage.cost import H200, KernelFeatures, estimate
+from mirage.cost import H200, KernelFeatures, estimate, features_of
 from mirage.cost.occupancy import occupancy
 from mirage.cost.packed_blocks import packed_together
 from mirage.pipeline.checks.emulated_check import emulated
 from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.pipeline.rank import resources_of
 from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
@@ -88,3 +89,9 @@ def test_packed_blocks_write_their_own_rows(rows: int, warps: int, together: int
     found = emulated(graph.ops[0], kernel, artifact)
     assert found.outcome is Outcome.PASSED, found
     assert f"{3 * together * 64:,} elements" in found.text
+    launch = graph.ops[0]
+    assert isinstance(launch, Launch)
+    (resources,) = resources_of(artifact.manifest)
+    compiled = features_of(launch, (), resources)
+    assert (compiled.blocks, compiled.warps) == (rows, warps)
+    assert packed_together(compiled, H200) == together
