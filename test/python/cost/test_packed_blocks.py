@@ -11,6 +11,7 @@ from mirage.compiler import CompileOptions, compile_graph
 from mirage.cost import H200, KernelFeatures, estimate, features_of
 from mirage.cost.occupancy import occupancy
 from mirage.cost.packed_blocks import packed_together
+from mirage.cost.uniform import Num
 from mirage.pipeline.checks.emulated_check import emulated
 from mirage.pipeline.checks.kernel_check import Outcome
 from mirage.pipeline.rank import resources_of
@@ -28,7 +29,7 @@ from mirage.semantics.ugraph import (
 )
 
 
-def copy_of(blocks: float, warps: float, **other: float) -> KernelFeatures:
+def copy_of(blocks: Num, warps: Num, **other: float) -> KernelFeatures:
     """Blocks that move 512 bytes each, with nothing in shared memory."""
     moved = KernelFeatures(
         blocks=blocks, warps=warps, stages=1.0, load_once=512.0, live=256.0,
