@@ -52,6 +52,9 @@ tile to do (67 MB of f16 in 256 blocks of an H200 18.15 µs, in 512 17.83; of f3
 """
 
 
+MANY_BLOCKS = 8192
+"""The fewest blocks of one warp: several multiprocessors' worth of them are packed, and otherwise
+each holds too few."""
 FEW_SUIT = 16
 """The number of combinations of sizes that are drawn for each wanted one, if few are suitable."""
 
@@ -270,11 +273,18 @@ def columns_of(
     found = [_choose(axes, *space, drawn, seed) for space in spaces]
     found = [(None if c is None else suiting(c), cut) for c, cut in found]
     if sparse:
+        found = [(None if c is None else _without_few_warps(c), cut) for c, cut in found]
         found = [(None if c is None else c.sample(limit, seed), cut) for c, cut in found]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:
         return None
     return _joined(chosen), any(cut for _, cut in found)
+
+
+def _without_few_warps(columns: Columns) -> Columns:
+    """Return the choices except for blocks of one warp that are too few to be packed."""
+    few = (columns.warps == 1) & (columns.blocks() < MANY_BLOCKS)
+    return columns.take(np.flatnonzero(~few)) if few.any() else columns
 
 
 def _for_warpgroups(
