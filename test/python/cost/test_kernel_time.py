@@ -347,3 +347,15 @@ def test_threads_that_store_much_store_more_slowly() -> None:
 
     assert time(32.0) == pytest.approx(16.9, rel=0.03)
     assert time(128.0) == pytest.approx(18.9, rel=0.05)
+
+
+def test_pieces_of_one_line_are_written_more_slowly_than_longer_ones() -> None:
+    """Softmax of 512 rows of 262,144 f16: 213.6 µs in pieces of 128 bytes, 201.3 in 2048."""
+
+    def written(run_bytes: float) -> float:
+        account = Accountant(KernelFeatures())
+        account.store(2.0 * 512 * 262144, run_bytes, 2.0 * 262144)
+        return float(account.features.dram_write)
+
+    assert written(128.0) == pytest.approx(1.04 * written(256.0))
+    assert written(256.0) == written(2048.0)
