@@ -60,7 +60,14 @@ def test_an_array_of_choices() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [{"steps": 2.0}, {"exchanges_once": 1.0}, {"mma_once": 1.0}, {"cluster": 2.0}]
+    "other",
+    [
+        {"steps": 2.0},
+        {"dram_write": 33.0 * 32 * 9408},
+        {"exchanges_once": 1.0},
+        {"mma_once": 1.0},
+        {"cluster": 2.0},
+    ],
 )
 def test_blocks_whose_warps_may_meet_stay(other: dict[str, float]) -> None:
     assert packed_together(copy_of(9408.0, 1.0, **other), H200) == 1

@@ -24,6 +24,8 @@ using namespace mirage;
 
 /// The most threads of a block that consists of several.
 constexpr int64_t kMostThreads = 256;
+/// The most bytes that a thread of such blocks stores: others take long beside their start.
+constexpr int64_t kMostStored = 32;
 /// Blocks that are packed are at least this many times those that run at once.
 constexpr int64_t kFewestWaves = 2;
 
@@ -47,6 +49,16 @@ static bool isOfWarpsAlone(Operation *op) {
   return op->getNumRegions() == 0 &&
          (mlir::isPure(op) || isa<thread::LoadGlobalOp, thread::StoreGlobalOp,
                                   thread::DependentWaitOp, thread::DependentLaunchOp>(op));
+}
+
+/// Bytes that a thread of a kernel stores.
+static int64_t countStoredBytes(gpu::GPUFuncOp function) {
+  int64_t bytes = 0;
+  function.walk([&](thread::StoreGlobalOp store) {
+    int64_t bits = store.getDest().getType().getElementTypeBitWidth();
+    bytes += store.getValue().getType().getNumRegisters() * bits / 8;
+  });
+  return bytes;
 }
 
 static bool isOfWarpsAlone(gpu::GPUFuncOp function) {
@@ -77,7 +89,7 @@ struct PackBlocks : thread::impl::PackBlocksBase<PackBlocks> {
       auto function = cast<gpu::GPUFuncOp>(callee);
       // All calls have the same grid: they are of the same launch.
       int64_t together = countTogether(function, invokes.front());
-      if (together > 1 && isOfWarpsAlone(function))
+      if (together > 1 && countStoredBytes(function) <= kMostStored && isOfWarpsAlone(function))
         pack(function, invokes, together);
     }
   }

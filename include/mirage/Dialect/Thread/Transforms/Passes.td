@@ -148,8 +148,8 @@ def PackBlocks : Pass<"mirage-pack-blocks", "::mlir::ModuleOp"> {
   let description = [{
     A multiprocessor holds few blocks at once (`blocksSm`), so blocks of one or two warps leave it
     with little to wait for, and each has to be started. If a kernel has no shared memory and no
-    barrier, and its grid is at least twice as large as what runs at once, as many of its blocks as
-    divide the grid and have at most 256 threads together become one (`thread.packed`). The number
+    barrier, a thread stores at most 32 bytes, and the grid is at least twice as large as what runs
+    at once, as many of its blocks as divide the grid and have at most 256 threads together become one (`thread.packed`). The number
     of a block is then that of its share of the threads.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
