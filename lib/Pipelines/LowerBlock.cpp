@@ -29,5 +29,6 @@ void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &op
   manager.addPass(thread::createPlanSharedMemory({options.chip.getValue()}));
   manager.addPass(
       thread::createOverlapLaunches({options.chip.getValue(), options.follows.getValue()}));
+  manager.addPass(thread::createPackBlocks({options.chip.getValue()}));
   manager.addPass(thread::createGrantRegisters({options.chip.getValue()}));
 }

@@ -21,6 +21,7 @@ FailureOr<Role> mirage::thread::getRole(Operation *op) {
   Role role;
   role.numWarps = *numWarps;
   role.warpNumber = getWarpNumber(op);
+  role.isPacked = op->getParentOfType<gpu::GPUFuncOp>()->hasAttr(kPackedAttr);
   if (auto warps = op->getParentOfType<WarpsOp>()) {
     role.firstWarp = warps.getFirst();
     role.barrier = warps.getBarrier();
@@ -121,6 +122,8 @@ Value Emitter::thread() {
     tid = NVVM::ThreadIdXOp::create(*this, getI32Type());
     if (role.firstWarp)
       tid = sub(tid, i32(role.firstWarp * 32));
+    if (role.isPacked)
+      tid = bitAnd(tid, role.numThreads() - 1);
   }
   return tid;
 }

@@ -1,5 +1,6 @@
 //===- Reduce.cpp - reductions in registers, warps and blocks -------------===//
 
+#include "IntegerRange.h"
 #include "Patterns.h"
 #include "SharedAccess.h"
 #include "Totals.h"
@@ -34,8 +35,15 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
     if (int64_t bytes = op.getScratchBytes(); bytes && !op.getScratch())
       return missingScratch(op, bytes);
 
+    // Numbers of 32 bits are compared in as many.
+    SmallVector<Value> scalars = llvm::to_vector(operands.getOperand());
+    bool isNarrow = from.getElementType().isInteger(64) && op.getFn() != ReduceFn::Sum &&
+                    fitInWords(scalars);
+    if (isNarrow)
+      for (Value &scalar : scalars)
+        scalar = e.createOrFold<arith::TruncIOp>(e.getI32Type(), scalar);
     SmallVector<SmallVector<Value>> parts(target.getNumRegisters());
-    for (auto [i, scalar] : llvm::enumerate(operands.getOperand())) {
+    for (auto [i, scalar] : llvm::enumerate(scalars)) {
       Coord at = source.getRegister(i);
       (dim == 0 ? at.row : at.col) = 0;
       parts[*target.findRegister(at)].push_back(scalar);
@@ -49,6 +57,9 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
           value = combine(e, op.getFn(), value, e.shuffleXor(value, int64_t(1) << bit));
     if (op.getScratchBytes())
       exchange(op, e, values);
+    if (isNarrow)
+      for (Value &value : values)
+        value = arith::ExtSIOp::create(e, e.getI64Type(), value);
     results.push_back(values);
     return success();
   }
@@ -70,7 +81,7 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
     }
     LinearLayout writers({}, LinearLayout::Basis(target.getLane()), warpOwners);
     int64_t rows = op.getType().getRows(), cols = op.getType().getCols();
-    Type type = op.getType().getElementType();
+    Type type = values.front().getType();
     int64_t bytes = type.getIntOrFloatBitWidth() / 8, partBytes = rows * cols * bytes;
     Value element = e.add(e.mul(e.threadOffset(target, 0), cols * bytes),
                           e.mul(e.threadOffset(target, 1), bytes));

@@ -28,13 +28,15 @@ from mirage.semantics.ugraph import (
 @dataclass(frozen=True)
 class Resources:
     """The resources of a compiled kernel: threads of a block, bytes of shared memory, registers of
-    a thread (None if it was not assembled) and bytes that it spills and reads back.
+    a thread (None if it was not assembled) and bytes that it spills and reads back; and its number
+    of blocks, fewer than those of the launch if several are packed (None if that is unknown).
     """
 
     threads: int
     shared_bytes: int
     registers: int | None = None
     spilled_bytes: int = 0
+    blocks: int | None = None
 
 
 def features_of(
@@ -118,6 +120,8 @@ def _features(
 def _with_threads(launch: Launch, compiled: Resources) -> Launch:
     """Return a launch with the warps that the compiler gave it."""
     schedule, warps = launch.schedule, compiled.threads // 32
+    if compiled.blocks and not schedule.resident:
+        warps //= max(1, prod(axis.extent for axis in launch.grid) // compiled.blocks)
     # Beside warpgroups there is one warp that copies, or a group of four with it: if there was no
     # room for that, the compiler let warps multiply.
     groups = schedule.warpgroups and warps > 4

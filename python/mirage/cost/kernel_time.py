@@ -202,7 +202,8 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     start once."""
     started = where(f.resident, o.together, o.per_sm)
     hidden = where(f.resident, (o.waves - 1.0) * latency, 0.0)
-    start = target.block_start * np.maximum(f.warps, 4.0) / 4.0
+    warps = where(np.asarray(o.packed) > 1, 4.0, np.maximum(f.warps, 4.0))
+    start = target.block_start * warps / 4.0 / o.packed
     start = start + where(f.cluster > 1, CLUSTER_START, 0.0)
     return o.waves * chain - hidden + started * start
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mirage.cost.kernel_features import REGISTERS_MAX, KernelFeatures, Num
+from mirage.cost.packed_blocks import packed_together
 from mirage.cost.target import Target
 from mirage.cost.uniform import somewhere, uniform, where
 
@@ -32,6 +33,7 @@ class Occupancy:
     together: Num  # blocks of an SM at once
     waves: Num
     active: Num  # SMs that have a block
+    packed: Num = 1.0  # blocks that run as one
 
 
 def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
@@ -48,7 +50,9 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
     # (a floor after a division is faster than floor division, and equal for integers)
     by_memory = target.shared_sm / np.maximum(shared + RESERVED, 1.0)
     by_threads = np.minimum(target.threads_sm / started, target.registers_sm / held)
-    resident = np.minimum(np.floor(np.minimum(by_memory, by_threads)), float(target.blocks_sm))
+    packed = packed_together(f, target)
+    by_blocks = packed * float(target.blocks_sm)
+    resident = np.minimum(np.floor(np.minimum(by_memory, by_threads)), by_blocks)
     feasible = (shared <= target.shared_block) & (resident >= 1)
     if target.mma_group <= 0:
         feasible = feasible & ~groups
@@ -56,10 +60,11 @@ def occupancy(f: KernelFeatures, target: Target) -> Occupancy:
         most = where(groups, ACCUMULATORS_OF_GROUPS, ACCUMULATORS_MAX)
         feasible = feasible & (f.values <= REGISTERS_MAX) & (f.accumulators <= most * threads)
     resident = np.maximum(resident, 1.0)
-    per_sm = np.ceil(f.blocks / target.sms)
+    per_sm = np.ceil(f.blocks / (packed * target.sms)) * packed
     together = np.minimum(per_sm, resident)
     waves = np.ceil(per_sm / together)
-    return Occupancy(threads, feasible, per_sm, together, waves, np.minimum(f.blocks, target.sms))
+    active = np.minimum(f.blocks, target.sms)
+    return Occupancy(threads, feasible, per_sm, together, waves, active, packed)
 
 
 def resident_blocks(f: KernelFeatures, target: Target) -> int:

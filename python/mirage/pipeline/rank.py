@@ -168,6 +168,7 @@ def resources_of(manifest: Manifest) -> list[Resources]:
                 kernel.shared_bytes,
                 None if said is None else said["registers"],
                 0 if said is None else said["spill_stores"] + said["spill_loads"],
+                prod(kernel.grid),
             )
         )
     return found

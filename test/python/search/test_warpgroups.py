@@ -13,7 +13,7 @@ from mirage.frontend.kernel_graph import new_kernel_graph
 from mirage.search.algebra.normalizer import MatmulRoles
 from mirage.search.kernel.emission import launches as launches_module
 from mirage.search.kernel.estimates import derivation_costs
-from mirage.search.kernel.loop_nests.columns import columns_of
+from mirage.search.kernel.loop_nests.columns import MANY_BLOCKS, columns_of
 from mirage.search.kernel.loop_nests.frames import AxisUse, FrameType
 from mirage.search.kernel.solver import TRUSTED, KernelSolver
 from mirage.search.limits import SearchLimits, SearchReport
@@ -27,6 +27,9 @@ from mirage.workloads.catalog import get
 from mirage.workloads.prompts import prompt_attention
 
 FAST = SearchLimits(candidates=3, columns=1500)
+
+PATCHES = (16, 3, 14, 16, 14, 16)
+"""Images, channels, patches and their elements along both dimensions."""
 
 
 def product(
@@ -262,3 +265,18 @@ def test_rows_of_256_columns_are_accumulated_with_their_sums() -> None:
     assert launch.body.outputs[0].value.shape[-1] == 256
     check_launch(launch, H200)
     check_registers(launch)
+
+
+def test_one_warp_has_a_tile_of_a_view_only_where_many_are_packed() -> None:
+    view = AxisUse(
+        ("b", "c", "h", "i", "w", "j"), (), (), dict(zip("bchiwj", PATCHES, strict=True)), ()
+    )
+    found = columns_of(view, FrameType(None, None), 3000, 0)
+    assert found is not None
+    narrow = found[0].warps == 1
+    assert narrow.any()
+    assert (found[0].blocks()[narrow] >= MANY_BLOCKS).all()
+    few = AxisUse(("b", "c", "h"), (), (), {"b": 8, "c": 16, "h": 16}, ())
+    small = columns_of(few, FrameType(None, None), 3000, 0)
+    assert small is not None
+    assert not (small[0].warps == 1).any()

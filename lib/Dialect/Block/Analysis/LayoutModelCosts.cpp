@@ -84,6 +84,11 @@ static double getOperandLoadCost(IntegersOp op, const LinearLayout &layout, int6
   return cost;
 }
 
+/// The bytes of an element in memory: tiles of f32 and i64 hold numbers of narrower types, too.
+static int64_t getStoredBytes(Type tensor) {
+  return std::max<int64_t>(cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8, 1);
+}
+
 /// The cost of reading the tile `value`, possibly in another shape, from device memory.
 static double getLoadCost(Value value, const LinearLayout &layout) {
   Value source = stripReshape(value);
@@ -98,14 +103,9 @@ static double getLoadCost(Value value, const LinearLayout &layout) {
     tensor = gather.getTable();
   else
     return 0;
-  int64_t bytes = getElementBytes(value), aligned = getAlignedElements(tensor.getType());
+  int64_t bytes = getStoredBytes(tensor.getType()), aligned = getAlignedElements(tensor.getType());
   return getAccessCost(tensor.getType(), getTile(source), getTile(value), bytes, layout) +
          getNarrowLoadCost(layout, bytes, along, aligned);
-}
-
-/// The bytes of an element that is stored: tiles of f32 hold numbers of any type.
-static int64_t getStoredBytes(Type tensor) {
-  return std::max<int64_t>(cast<RankedTensorType>(tensor).getElementTypeBitWidth() / 8, 1);
 }
 
 /// Work of an op on a tile, other than reading and writing it.

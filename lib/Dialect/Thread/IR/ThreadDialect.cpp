@@ -30,7 +30,8 @@ std::optional<int64_t> mirage::thread::getNumWarps(Operation *op) {
       std::optional<ArrayRef<int32_t>> size = kernel.getKnownBlockSize();
       if (!size)
         return std::nullopt;
-      return (*size)[0] / 32;
+      auto packed = kernel->getAttrOfType<IntegerAttr>(kPackedAttr);
+      return (*size)[0] / 32 / (packed ? packed.getInt() : 1);
     }
   }
   return std::nullopt;

@@ -196,9 +196,16 @@ def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
     """Return the number of grid positions that the blocks of a cluster compute."""
     positions, together = _shared_positions(op), _together(kernel)
     if positions is None:
-        return together
+        return together * _packed(op, kernel)
     blocks = range(cluster * together, (cluster + 1) * together)
     return sum(len(range(block, positions, prod(kernel.grid))) for block in blocks)
+
+
+def _packed(op: Op, kernel: KernelLaunch) -> int:
+    """Return the number of grid positions that each block computes because several are packed."""
+    launch = next(launches((op,)), None)
+    positions = 0 if launch is None else prod(axis.extent for axis in launch.grid)
+    return max(1, positions // prod(kernel.grid))
 
 
 def _shared_positions(op: Op) -> int | None:

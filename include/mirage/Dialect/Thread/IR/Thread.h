@@ -38,6 +38,9 @@ constexpr llvm::StringLiteral kAlignAttr = "thread.align";
 constexpr llvm::StringLiteral kUnitAttr = "thread.unit";
 /// Attribute of a kernel's i32 parameter: it is the size.
 constexpr llvm::StringLiteral kSizeAttr = "thread.size";
+/// Discardable attribute of a kernel whose blocks are several packed ones (`mirage-pack-blocks`):
+/// their number. Each has an equal share of the block's warps.
+constexpr llvm::StringLiteral kPackedAttr = "thread.packed";
 /// Attribute of a kernel's parameter whose elements lie between those of another one, or that has
 /// such a parameter: the number of the other one (or its own), and the elements from the first
 /// element there to the first one here, in the same memory.

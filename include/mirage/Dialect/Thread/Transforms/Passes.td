@@ -143,6 +143,20 @@ def OverlapLaunches : Pass<"mirage-overlap-launches", "::mlir::ModuleOp"> {
   let dependentDialects = ["::mirage::thread::ThreadDialect"];
 }
 
+def PackBlocks : Pass<"mirage-pack-blocks", "::mlir::ModuleOp"> {
+  let summary = "let several small blocks whose warps do not meet run as one";
+  let description = [{
+    A multiprocessor holds few blocks at once (`blocksSm`), so blocks of one or two warps leave it
+    with little to wait for, and each has to be started. If a kernel has no shared memory and no
+    barrier, a thread stores at most 32 bytes, and the grid is at least twice as large as what runs
+    at once, as many of its blocks as divide the grid and have at most 256 threads together become one (`thread.packed`). The number
+    of a block is then that of its share of the threads.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let options = [ChipOption];
+  let statistics = [Statistic<"numPacked", "packed", "kernels whose blocks are several">];
+}
+
 def GrantRegisters : Pass<"mirage-grant-registers", "::mlir::ModuleOp"> {
   let summary = "let kernels with few blocks use registers that no other block needs";
   let description = [{

@@ -56,6 +56,9 @@ tile to do (67 MB of f16 in 256 blocks of an H200 18.15 µs, in 512 17.83; of f3
 """
 
 
+MANY_BLOCKS = 8192
+"""The fewest blocks of one warp: several multiprocessors' worth of them are packed, and otherwise
+each holds too few."""
 FEW_SUIT = 16
 """The number of combinations of sizes that are drawn for each wanted one, if few are suitable."""
 
@@ -265,8 +268,11 @@ def columns_of(
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
-    # without a loop a block loads everything at once, so many small blocks for each SM are best
-    warps = (4, 8, 16) if kind.loop or use.matmuls else (2, 4, 8, 16)
+    # at most two of many axes are larger than one in a tile: few combinations are suitable
+    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
+    # without a loop a block loads everything at once, so many small blocks for each SM are best;
+    # tiles of two of many axes are small enough for a warp
+    warps = (4, 8, 16) if kind.loop or use.matmuls else (1, 2, 4, 8, 16)[not sparse :]
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
     spaces = [(options, schedules, False)]
     if group_row and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
@@ -274,17 +280,22 @@ def columns_of(
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
         spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
-    # at most two of many axes are larger than one in a tile: few combinations are suitable
-    sparse = kind.loop is None and not use.matmuls and len(axes) > MAX_WIDE_DIMS
     drawn = FEW_SUIT * limit if sparse else limit
     found = [_choose(axes, *space, drawn, seed) for space in spaces]
     found = [(None if c is None else suiting(c), cut) for c, cut in found]
     if sparse:
+        found = [(None if c is None else _without_few_warps(c), cut) for c, cut in found]
         found = [(None if c is None else c.sample(limit, seed), cut) for c, cut in found]
     chosen = [columns for columns, _ in found if columns is not None]
     if not chosen or found[0][0] is None:
         return None
     return _joined(chosen), any(cut for _, cut in found)
+
+
+def _without_few_warps(columns: Columns) -> Columns:
+    """Return the choices except for blocks of one warp that are too few to be packed."""
+    few = (columns.warps == 1) & (columns.blocks() < MANY_BLOCKS)
+    return columns.take(np.flatnonzero(~few)) if few.any() else columns
 
 
 def _for_warpgroups(
