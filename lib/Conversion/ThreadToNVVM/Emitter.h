@@ -27,8 +27,8 @@ struct Role {
   int64_t numWarps = 1;
   /// Hardware barrier; 0 is the whole block's.
   int64_t barrier = 0;
-  /// Whether the block is several packed ones (`mirage-pack-blocks`), whose warps are a power of two
-  /// each; threads are counted from the first one of their own.
+  /// Whether the block is several packed ones (`mirage-pack-blocks`), whose warps are a power of
+  /// two each; threads are counted from the first one of their own.
   bool isPacked = false;
   /// Number of the warp in the block, if there are roles (WarpNumber.h).
   mlir::Value warpNumber;

@@ -99,7 +99,7 @@ static Bounds getRangeOfOp(Operation *op, int depth) {
       .Case<arith::AndIOp>([&](auto mask) { return getMaskedRange(mask, depth); })
       .Case<arith::SelectOp>([&](auto select) -> Bounds {
         Bounds a = getRange(select.getTrueValue(), depth),
-              b = getRange(select.getFalseValue(), depth);
+               b = getRange(select.getFalseValue(), depth);
         if (!a || !b)
           return std::nullopt;
         return IntegerRange{std::min(a->least, b->least), std::max(a->greatest, b->greatest)};

@@ -37,8 +37,8 @@ struct ReduceLowering : ThreadPattern<ReduceOp> {
 
     // Numbers of 32 bits are compared in as many.
     SmallVector<Value> scalars = llvm::to_vector(operands.getOperand());
-    bool isNarrow = from.getElementType().isInteger(64) && op.getFn() != ReduceFn::Sum &&
-                    fitInWords(scalars);
+    bool isNarrow =
+        from.getElementType().isInteger(64) && op.getFn() != ReduceFn::Sum && fitInWords(scalars);
     if (isNarrow)
       for (Value &scalar : scalars)
         scalar = e.createOrFold<arith::TruncIOp>(e.getI32Type(), scalar);
