@@ -14,7 +14,6 @@ from mirage.cost.block_analysis import BlockAnalysis
 from mirage.cost.kernel_features import FEWEST_AHEAD, MOST_AHEAD, MOST_LATE, OTHERS
 from mirage.semantics.ugraph import (
     Elementwise,
-    Load,
     Op,
     Rearrangement,
     Source,
@@ -28,9 +27,9 @@ class KeptElements:
     """The registers of a thread for elements that are loaded."""
 
     across: float
-    """Those of elements that are needed before and after an exchange."""
+    """Registers of elements that are needed before and after an exchange."""
     late: float
-    """Those of all elements that are needed only after the last one."""
+    """Registers of all elements that are needed only after the last exchange."""
 
     def fit(self, limit: int) -> bool:
         """Return whether the compiler keeps elements, and they have enough registers."""
@@ -91,10 +90,8 @@ class _Elements:
             seen.add(value)
             if isinstance(op, Elementwise | Rearrangement):
                 left += op.operands
-            elif (
-                value in self.analysis.looped
-                or isinstance(op, Load)
-                or (op is not None and not isinstance(op, Source))
+            elif value in self.analysis.looped or (
+                op is not None and not (isinstance(op, Source) and not op.operands)
             ):
                 found.add(value)
         return found
@@ -103,6 +100,8 @@ class _Elements:
 def _are_pairs(analysis: BlockAnalysis, value: Value) -> bool:
     """Return whether a tile is a row of elements of 16 bits that was loaded as it is: for a
     reduction of several rows, warps need not exchange anything."""
-    op = analysis.definitions.get(value)
-    loaded = isinstance(op, Load) and op.operands[0].dtype.bytes == value.dtype.bytes == 2
+    load = analysis.load_of(value)
+    if load is None or load.result is not value:
+        return False
+    loaded = load.operands[0].dtype.bytes == value.dtype.bytes == 2
     return loaded and value.type.size == value.shape[-1]

@@ -21,21 +21,21 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.homogeneous import POWERS
 from mirage.semantics.numbers import Number
 from mirage.semantics.ops.kinds import is_cast
-from mirage.semantics.scalar import BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.substitute import with_operands, without_dead_ops
 from mirage.semantics.ugraph import (
-    Binary,
+    Contraction,
     KernelGraph,
-    Matmul,
     Op,
-    Reduce,
-    Unary,
     Value,
     View,
 )
 
 Align = tuple["int | None", ...]
 """The dimension of the shift that corresponds to each dimension of a value."""
+
+
+_SUMS = (BinaryFn.ADD, BinaryFn.SUB)
 
 
 class _StaysError(Exception):
@@ -73,24 +73,21 @@ def _shifts(graph: KernelGraph) -> Iterator[Value]:
     dimension of these, the last ones first."""
     definitions = {v: op for op in graph.ops for v in op.results}
     for op in reversed(graph.ops):
-        if not (isinstance(op, Unary) and op.fn is UnaryFn.EXP):
+        if op.function is not UnaryFn.EXP:
             continue
         size, left = op.result.type.size, [op.operands[0]]
         while left:
             value = left.pop()
             made = definitions.get(value)
-            if isinstance(made, Binary) and made.fn in (BinaryFn.ADD, BinaryFn.SUB):
+            if made is not None and made.function in _SUMS:
                 yield from (
                     v for v in made.operands if v.type.size < size and _is_computed(v, definitions)
                 )
                 left += made.operands
-            elif isinstance(made, View) or is_cast(made) or _multiplies(made):
-                assert made is not None
+            elif made is not None and (
+                made.function is BinaryFn.MUL or isinstance(made, View) or is_cast(made)
+            ):
                 left += made.operands
-
-
-def _multiplies(op: Op | None) -> bool:
-    return isinstance(op, Binary) and op.fn is BinaryFn.MUL
 
 
 def _is_computed(value: Value, definitions: Mapping[Value, Op]) -> bool:
@@ -161,13 +158,13 @@ class _Removal:
 
     def _kept_summand(self, op: Op) -> tuple[bool, Value] | None:
         """Return the operand that remains of a sum or difference, and whether it is negated."""
-        if not isinstance(op, Binary) or op.fn not in (BinaryFn.ADD, BinaryFn.SUB):
+        if op.function not in _SUMS:
             return None
         zeros = [v in self.changes and self.changes[v].zero for v in op.operands]
         if zeros == [False, True]:
             return False, self._renamed(op.operands[0])
         if zeros == [True, False]:
-            return op.fn is BinaryFn.SUB, self._renamed(op.operands[1])
+            return op.function is BinaryFn.SUB, self._renamed(op.operands[1])
         return None
 
     def _renamed(self, value: Value) -> Value:
@@ -181,68 +178,70 @@ class _Removal:
 
     def _change(self, op: Op) -> _Change | None:
         """Return the change of the result of an op, None if it does not change."""
-        if isinstance(op, Unary):
-            return self._unary(op)
-        if isinstance(op, Binary):
-            return self._binary(op)
-        if isinstance(op, Matmul):
-            return self._matmul(op)
+        fn = op.function
+        if isinstance(fn, UnaryFn):
+            return self._unary(fn, self.changes[op.operands[0]])
+        if isinstance(fn, BinaryFn):
+            return self._binary(fn, op)
+        if isinstance(op, Contraction) and len(op.operands) == 2:
+            return self._product_of_matrices(op)
         found = self.changes.get(op.operands[0])
         if found is None or len(op.operands) != 1:
             raise _StaysError
-        if isinstance(op, Reduce):
-            if op.fn is ReduceFn.SUM and not found.factor:
+        if isinstance(op, Contraction):
+            if op.sums and not found.factor:
                 raise _StaysError
-            return self._constant_along(found, op.dims)
+            return self._constant_along(found, op.over[0])
         if is_cast(op):
             return found
         if isinstance(op, View):
             return self._view(op, found)
         raise _StaysError
 
-    def _unary(self, op: Unary) -> _Change | None:
-        found = self.changes[op.operands[0]]
+    def _unary(self, fn: UnaryFn, found: _Change) -> _Change | None:
         if not found.factor:
-            if op.fn is UnaryFn.NEG:
+            if fn is UnaryFn.NEG:
                 return replace(found, degree=-found.degree)
-            if op.fn is UnaryFn.EXP:
+            if fn is UnaryFn.EXP:
                 return replace(found, factor=True, zero=False)
             raise _StaysError
-        if op.fn is UnaryFn.LOG:
+        if fn is UnaryFn.LOG:
             return replace(found, factor=False)
-        if op.fn not in POWERS:
+        if fn not in POWERS:
             raise _StaysError
-        return replace(found, degree=found.degree * POWERS[op.fn])
+        return replace(found, degree=found.degree * POWERS[fn])
 
-    def _binary(self, op: Binary) -> _Change | None:
+    def _binary(self, fn: BinaryFn, op: Op) -> _Change | None:
         shape = op.result.shape
         sides = [self._wide(v, shape) for v in op.operands]
         a, b = sides
         summands = not any(s is not None and s.factor for s in sides)
-        if op.fn in (BinaryFn.ADD, BinaryFn.SUB) and summands:
-            return _sum(a, b, 1 if op.fn is BinaryFn.ADD else -1)
-        if op.fn in (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, BinaryFn.MIN):
+        if fn in _SUMS and summands:
+            return _sum(a, b, 1 if fn is BinaryFn.ADD else -1)
+        if fn in (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MAX, BinaryFn.MIN):
             if a is None or b is None or replace(a, zero=False) != replace(b, zero=False):
                 raise _StaysError
             return replace(a, zero=a.zero and b.zero)
-        if op.fn is BinaryFn.KEEP and a is None and b is not None and b.factor:
+        if fn is BinaryFn.KEEP and a is None and b is not None and b.factor:
             return b
-        if op.fn in (BinaryFn.MUL, BinaryFn.DIV):
-            return self._product(op, a, b)
+        if fn in (BinaryFn.MUL, BinaryFn.DIV):
+            return self._product(fn, op, a, b)
         raise _StaysError
 
-    def _product(self, op: Binary, a: _Change | None, b: _Change | None) -> _Change | None:
+    def _product(
+        self, fn: BinaryFn, op: Op, a: _Change | None, b: _Change | None
+    ) -> _Change | None:
         if all(s is None or s.factor for s in (a, b)):
-            return _sum(a, b, 1 if op.fn is BinaryFn.MUL else -1)
+            return _sum(a, b, 1 if fn is BinaryFn.MUL else -1)
         for side, other in ((a, op.operands[1]), (b, op.operands[0])):
             number = self.numbers.get(other)
-            divides = op.fn is BinaryFn.DIV
+            divides = fn is BinaryFn.DIV
             if side is None or not number or (divides and side is b):
                 continue
             return replace(side, degree=side.degree / number if divides else side.degree * number)
         raise _StaysError
 
-    def _matmul(self, op: Matmul) -> _Change | None:
+    def _product_of_matrices(self, op: Contraction) -> _Change | None:
         a, b = op.operands
         shape, sides = op.result.shape, list[_Change | None]()
         for x, contracted in ((a, len(a.shape) - 1), (b, len(b.shape) - 2)):

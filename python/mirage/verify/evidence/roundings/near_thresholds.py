@@ -23,7 +23,7 @@ import numpy as np
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
-from mirage.semantics.ugraph import Cast, KernelGraph, Op, Value, View
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, View
 from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST
 from mirage.verify.evidence.samples.floats import Yardstick, outputs_of
@@ -89,8 +89,10 @@ def _is_comparison(op: Op) -> bool:
 def _is_rounding(op: Op) -> bool:
     """Return whether an op rounds numbers to 16 bits."""
     narrow = any(not v.dtype.is_integer and v.dtype.bits <= 16 for v in op.results)
-    wide = isinstance(op, Cast) and op.operands[0].dtype.bits > 16
-    return narrow and (wide or not isinstance(op, Cast | View))
+    converts = isinstance(op, Elementwise) and op.identity
+    if converts and op.operands[0].dtype.bits > 16:
+        return narrow
+    return narrow and not (converts or isinstance(op, View))
 
 
 def _follows(op: Op, rounded: AbstractSet[Value]) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -162,19 +162,17 @@ def _results(graph: KernelGraph, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs. Raises :class:`_NotDeterminedError`, and the errors of evaluation."""
     known = dict(zip(graph.inputs, inputs, strict=True))
     graph = without_dead_ops(graph)
-    plain = tuple(op for op in graph.ops if not isinstance(op, External))
-    if any(op.calls for op in plain):
-        raise _NotDeterminedError
+    called = [op for op in graph.ops if op.calls]
+    plain = tuple(op for op in graph.ops if not op.calls)
 
     def values(wanted: tuple[Value, ...]) -> list[Array]:
         part = KernelGraph(graph.name, tuple(known), plain, wanted)
         return [*evaluate_floats(without_dead_ops(part), list(known.values()))]
 
     read = {v for op in graph.ops for v in op.operands} | {*graph.outputs}
-    for op in graph.ops:
-        if isinstance(op, External):
-            given = _called(op, values(op.operands), [v in read for v in op.results])
-            known.update(zip(op.results, given, strict=True))
+    for op in called:
+        given = _called(cast(External, op), values(op.operands), [v in read for v in op.results])
+        known.update(zip(op.results, given, strict=True))
     return values(graph.outputs)
 
 

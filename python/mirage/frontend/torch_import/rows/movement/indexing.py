@@ -26,7 +26,7 @@ from mirage.semantics.builder import normalize_dims
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import gather, iota
 from mirage.semantics.scalar import BinaryFn, DType, ReduceFn, UnaryFn
-from mirage.semantics.ugraph import Binary, Cast, TensorType, Unary, Value, View
+from mirage.semantics.ugraph import Elementwise, TensorType, Value, View
 
 MOST_COMPARED = 1 << 22
 """The most pairs of a place and an index that are compared to find the element that is stored at
@@ -211,7 +211,7 @@ def _of_elements(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
         if place(v) is None:
             return True
         op = made.get(v)
-        if isinstance(op, Unary | Binary | Cast):
+        if isinstance(op, Elementwise):
             return all(map(is_known, op.operands))
         while isinstance(op, View):
             op = made.get(op.operands[0])
@@ -222,7 +222,7 @@ def _of_elements(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
         if at is None:
             return v
         if v not in elements:
-            if isinstance(op, Unary | Binary | Cast):
+            if isinstance(op, Elementwise):
                 shape = (*v.shape[:at], 1, *v.shape[at + 1 :])
                 result = Value(TensorType(shape, v.dtype))
                 operands = tuple(map(element, op.operands))
