@@ -125,13 +125,12 @@ def shift_rule(
     op: Op, makers: Mapping[Value, Op], reshaped: Mapping[Value, Value]
 ) -> Callable[[Builder], Value] | None:
     """Return how to write ``m + log(sum(e^(x - m)))``: as the logarithm of the sum of ``e^x``,
-    whatever is subtracted and added again, also if both terms are moved; ``(x - m) -
-    log(sum(e^(x - m)))``, which has the same logarithm; and ``max(x, y) + log(1 + e^-|x - y|)``,
-    which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which is its
-    negative for their negatives, or the negative of that. Return None for other ops."""
+    whatever is subtracted and added again, also if both terms are moved; and ``max(x, y) + log(1 +
+    e^-|x - y|)``, which is the same for a sum of two, or ``min(x, y) - log(1 + e^-|x - y|)``, which
+    is its negative for their negatives, or the negative of that. Return None for other ops."""
     known = _Written(makers, reshaped)
     if op.function is BinaryFn.SUB:
-        return _least_less_logarithm(op, known) or _both_shifted(op, known)
+        return _least_less_logarithm(op, known)
     if op.function is not BinaryFn.ADD:
         return None
     if any(v.shape != op.result.shape for v in op.operands):
@@ -176,39 +175,6 @@ def _least_less_logarithm(op: Op, known: _Written) -> Callable[[Builder], Value]
             total = _sum_of_exponentials(b, *(b.unary(UnaryFn.NEG, x) for x in pair))
             found = b.unary(UnaryFn.LOG, total)
             return b.unary(UnaryFn.NEG, found) if negated else found
-
-        return written
-    return None
-
-
-def _both_shifted(op: Op, known: _Written) -> Callable[[Builder], Value] | None:
-    """Return how to write a difference of ``x - m`` and ``log(sum(e^(y - m)))``, in either order:
-    as that of ``x`` and ``log(sum(e^y))``."""
-    for place, other in ((0, 1), (1, 0)):
-        less, side = known.makers.get(op.operands[place]), op.operands[other]
-        log = known.op(side)
-        if less is None or less.function is not BinaryFn.SUB:
-            continue
-        if log is None or log.function is not UnaryFn.LOG:
-            continue
-        x, off = less.operands
-        total = known.op(log.operands[0])
-        # both repeat their elements along the same dimensions
-        if total is None or off.shape != side.shape or less.results[0].shape != op.results[0].shape:
-            continue
-        rule = _unshifted(total, known.source(off), known)
-        if rule is None:
-            continue
-
-        def written(
-            b: Builder,
-            x: Value = x,
-            shape: tuple[int, ...] = side.shape,
-            rule: Callable[[Builder], Value] = rule,
-            turned: bool = place == 1,
-        ) -> Value:
-            pair = x, _logarithm(b, rule(b), shape)
-            return b.binary(BinaryFn.SUB, *(pair[::-1] if turned else pair))
 
         return written
     return None
