@@ -172,10 +172,14 @@ def measure(
     row["bytes"] = size + sum(x.numel() * x.element_size() for x in results)
     copies = timing.copies_needed(size)
     sets = [inputs] + [tuple(x.clone() for x in inputs) for _ in range(copies - 1)]
-    outputs = [tuple(map(torch.empty_like, results)) for _ in sets]
+    outputs = {label: [tuple(map(torch.empty_like, results)) for _ in sets] for label in programs}
     calls: dict[str, timing.Call] = {}
     for label, program in programs.items():
-        calls[label] = lambda i, program=program: program(inputs=sets[i], out=outputs[i])
+
+        def call(i: int, program: Any = program, out: Any = outputs[label]) -> None:
+            out[i] = results_from(program, sets[i], out[i])
+
+        calls[label] = call
     for label, baseline in others.items():
         calls[label] = keeping(baseline.program, [baseline.prepare(x) for x in sets])
 
@@ -190,13 +194,24 @@ def measure(
             row[what] = {key: asdict(t) for key, t in times.items()}
             if what == "cold":
                 for label, program in programs.items():
-                    verify_replay(row, label, graphs[label], outputs, program, sets)
+                    verify_replay(row, label, graphs[label], outputs[label], program, sets)
             del graphs
         plain = timing.time_plain(calls, max(3, arguments.rounds // 3))
     row["plain"] = {key: asdict(t) for key, t in plain.items()}
     row["best"] = min(programs, key=lambda label: row["cold"][label]["median"])
     row["gigabytes_per_second"] = row["bytes"] / row["cold"][row["best"]]["median"] / 1e3
     return row
+
+
+def results_from(
+    program: Executable | Model, inputs: Sequence[torch.Tensor], out: Sequence[torch.Tensor] = ()
+) -> tuple[torch.Tensor, ...]:
+    """Return the results, in the memory of ``out`` if it is given and the program is one part;
+    programs of several parts write to memory of their own."""
+    if not isinstance(program, Model):
+        return tuple(program(inputs=inputs, out=out) if out else program(inputs=inputs))
+    found = program(*inputs)
+    return found if isinstance(found, tuple) else (found,)
 
 
 def keeping(program: Callable[..., Any], sets: Sequence[tuple[Any, ...]]) -> timing.Call:
@@ -252,7 +267,7 @@ def check(
         errors["eager"] = errors["eager"].worst(Errors.of_all(eager, exact))
         for label, program in programs.items():
             out = tuple(torch.full_like(x, float("nan")) for x in eager)
-            program(inputs=inputs, out=out)
+            out = results_from(program, inputs, out)
             errors[label] = errors[label].worst(Errors.of_all(out, exact))
     theirs = errors["eager"]
     wrong = [
@@ -280,7 +295,7 @@ def verify_replay(
     graph.replay()
     torch.cuda.synchronize()
     for i, out in enumerate(outputs):
-        for got, wanted in zip(out, program(inputs=sets[i]), strict=True):
+        for got, wanted in zip(out, results_from(program, sets[i]), strict=True):
             if not torch.equal(got, wanted):
                 row["correct"] = False
                 row["complaint"] = (
