@@ -23,6 +23,8 @@ import torch.nn.functional as F
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
+from chip_option import add_chip  # noqa: E402
+
 Tensor = torch.Tensor
 Made = tuple[Callable[..., Any], tuple[Tensor, ...]]
 ROUNDS, MOST_COPIES = 7, 24
@@ -120,13 +122,13 @@ def programs() -> dict[str, Made]:
     }  # fmt: skip
 
 
-def prepare(artifacts: Path, names: Sequence[str]) -> None:
+def prepare(artifacts: Path, names: Sequence[str], chip: str) -> None:
     import mirage as mi
 
     for name, (program, inputs) in programs().items():
         if names and name not in names:
             continue
-        found = mi.from_torch(program, *inputs).superoptimize(chip="h200", budget=60)
+        found = mi.from_torch(program, *inputs).superoptimize(chip=chip, budget=60)
         found.save(artifacts / f"{name}.mirage")
         prediction = found.report.prediction
         print(f"{name}: {prediction.time if prediction else 0:.1f} us predicted", flush=True)
@@ -171,11 +173,12 @@ def main() -> None:
     first, second = (commands.add_parser(name) for name in ("prepare", "run"))
     for command in (first, second):
         command.add_argument("--artifacts", type=Path, required=True)
+    add_chip(first)
     first.add_argument("names", nargs="*", help="programs (default: all)")
     second.add_argument("--out", type=Path, required=True, help="JSON file to write")
     arguments = parser.parse_args()
     if arguments.command == "prepare":
-        prepare(arguments.artifacts, arguments.names)
+        prepare(arguments.artifacts, arguments.names, arguments.chip)
     else:
         run(arguments.artifacts, arguments.out)
 
