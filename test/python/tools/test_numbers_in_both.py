@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from mirage.compiler import ptxas
-from mirage.cost import accountant, kernel_features, registers, shared_tiles
+from mirage.cost import accountant, kernel_features, packed_blocks, registers, shared_tiles
 from mirage.cost.target import TARGETS
 from mirage.runtime.launching import fast, tensor_maps
 from mirage.semantics.indexing import strides
@@ -17,12 +17,16 @@ from mirage.semantics.ops import taken_steps
 ROOT = Path(__file__).parents[3]
 BLOCK, NVVM = "lib/Dialect/Block", "lib/Conversion/ThreadToNVVM"
 THREAD = "include/mirage/Dialect/Thread/IR/Thread.h"
+PACK = "lib/Dialect/Thread/Transforms/PackBlocks.cpp"
 PAIRS = [
     (accountant.GROUP_ROWS, THREAD, "kGroupRows = "),
     (fast.VERSION, "python/mirage/runtime/native/launcher.c", '"VERSION", '),
     (kernel_features.FEWEST_AHEAD, f"{NVVM}/LateOrder.h", "kFewestAhead = "),
     (kernel_features.MOST_AHEAD, f"{NVVM}/LateOrder.h", "kMostAhead = "),
     (kernel_features.OTHERS, f"{NVVM}/RecomputeValues.cpp", "kOthers = "),
+    (packed_blocks.FEWEST_WAVES, PACK, "kFewestWaves = "),
+    (packed_blocks.MOST_STORED, PACK, "kMostStored = "),
+    (32 * packed_blocks.MOST_WARPS, PACK, "kMostThreads = "),
     (registers.BESIDE_SUMS, f"{BLOCK}/Transforms/PipelineLoops.cpp", "besideSums = "),
     (registers.MOST_MOVED, f"{BLOCK}/Analysis/RegisterEstimate.cpp", "most = "),
     (shared_tiles.PART_ROWS, THREAD, "kPartRows = "),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 
 from mirage.frontend.torch_import.rows.lowering import Lowering, Row
 from mirage.frontend.torch_import.rows.movement.known_places import joined
@@ -207,6 +208,7 @@ def _of_elements(b: Lowering, x: Value, dim: int, index: Value) -> Value | None:
         at = dim - (len(x.shape) - len(v.shape))
         return at if at >= 0 and v.shape[at] > 1 else None
 
+    @cache  # values that are used several times
     def is_known(v: Value) -> bool:
         if place(v) is None:
             return True
