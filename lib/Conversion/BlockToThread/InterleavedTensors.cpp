@@ -55,9 +55,10 @@ static Place findJoin(Value result) {
   return place;
 }
 
-/// Whether elements of a tensor are further apart than this number of elements.
+/// Whether a tensor has several elements, which are further apart than this number of elements.
 static bool leavesRoom(RankedTensorType tensor, int64_t elements) {
-  return llvm::all_of(llvm::zip_equal(tensor.getShape(), kernel::getStrides(tensor)),
+  return tensor.getNumElements() > 1 &&
+         llvm::all_of(llvm::zip_equal(tensor.getShape(), kernel::getStrides(tensor)),
                       [&](auto pair) {
                         auto [size, step] = pair;
                         return size == 1 || step > elements;

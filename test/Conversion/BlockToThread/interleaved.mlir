@@ -59,3 +59,24 @@ kernel.graph @halves(%x: tensor<8x16x2xf16>, %y: tensor<8x16x2xf16>) -> (tensor<
   %9 = kernel.concat %6, %7 dim 0 : (tensor<1x8x16xf16>, tensor<1x8x16xf16>) -> tensor<2x8x16xf16>
   kernel.return %8, %9 : tensor<2x8x16xf16>, tensor<2x8x16xf16>
 }
+
+// Single elements are tensors of their own: an access of several would reach beyond the end.
+// CHECK-LABEL: gpu.func @single_0
+// CHECK-NOT: thread.interleaved
+kernel.graph @single(%x: tensor<3x1xf32>, %y: tensor<16x32xf32>) -> tensor<16x32xf32> {
+  %a = kernel.slice %x [0, 0] : (tensor<3x1xf32>) -> tensor<1x1xf32>
+  %b = kernel.slice %x [1, 0] : (tensor<3x1xf32>) -> tensor<1x1xf32>
+  %c = kernel.slice %x [2, 0] : (tensor<3x1xf32>) -> tensor<1x1xf32>
+  %0 = kernel.launch(%a, %b, %c, %y) grid [] schedule <warps = 1, stages = 1> : (tensor<1x1xf32>, tensor<1x1xf32>, tensor<1x1xf32>, tensor<16x32xf32>) -> tensor<16x32xf32> {
+  ^bb0(%p: tensor<1x1xf32>, %q: tensor<1x1xf32>, %r: tensor<1x1xf32>, %s: tensor<16x32xf32>):
+    %t = block.load %s [[], []] : tensor<16x32xf32> -> !block.tile<16x32xf32>
+    %u = block.load %p [[], []] : tensor<1x1xf32> -> !block.tile<1x1xf32>
+    %v = block.load %q [[], []] : tensor<1x1xf32> -> !block.tile<1x1xf32>
+    %k = block.binary mul %t, %u : (!block.tile<16x32xf32>, !block.tile<1x1xf32>) -> !block.tile<16x32xf32>
+    %l = block.binary sub %k, %v : (!block.tile<16x32xf32>, !block.tile<1x1xf32>) -> !block.tile<16x32xf32>
+    %w = block.load %r [[], []] : tensor<1x1xf32> -> !block.tile<1x1xf32>
+    %m = block.binary mul %l, %w : (!block.tile<16x32xf32>, !block.tile<1x1xf32>) -> !block.tile<16x32xf32>
+    block.store %m [[], []] : !block.tile<16x32xf32>
+  }
+  kernel.return %0 : tensor<16x32xf32>
+}
