@@ -80,3 +80,14 @@ Value mirage::thread::toEightBits(Emitter &e, Value x, Type eightBits) {
                                     e.bitAnd(e.shiftRight(bits, 8), 0x80));
   return arith::TruncIOp::create(e, i8, byte);
 }
+
+Value mirage::thread::fromMemory(Emitter &e, Value scalar, Type held, Type element) {
+  if (held == element)
+    return scalar;
+  if (isEightBitFloat(held))
+    return fromEightBits(e, scalar, held, element);
+  if (element.isInteger())
+    return arith::ExtSIOp::create(e, element, scalar);
+  Value number = e.toF32(scalar);
+  return element.isF32() ? number : e.fromF32(number, element);
+}

@@ -28,6 +28,9 @@ mlir::Value fromEightBits(Emitter &e, mlir::Value byte, mlir::Type eightBits, ml
 /// The byte for an f32, which is rounded as above.
 mlir::Value toEightBits(Emitter &e, mlir::Value x, mlir::Type eightBits);
 
+/// An element as memory holds it (`getMemoryType(held)`) as an element of a fragment.
+mlir::Value fromMemory(Emitter &e, mlir::Value scalar, mlir::Type held, mlir::Type element);
+
 } // namespace mirage::thread
 
 #endif // MIRAGE_LIB_CONVERSION_THREADTONVVM_EIGHTBITS_H

@@ -39,7 +39,6 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
     FragmentType type = op.getType();
     const LinearLayout &layout = type.getLinearLayout();
     Type held = op.getSource().getType().getElementType(), element = getMemoryType(held);
-    bool isConverted = held != type.getElementType();
     GlobalTile tile(op, op.getSource().getType(), op.getDims(), op.getInBounds(), type.getShape(),
                     op.getExtents());
     if (op.getOrdered()) {
@@ -79,12 +78,8 @@ struct LoadGlobalLowering : ThreadPattern<LoadGlobalOp> {
       for (int64_t j = 0; j < width.elements; ++j)
         scalars.push_back(e.createOrFold<vector::ExtractOp>(loaded, j));
     }
-    if (isConverted)
-      for (Value &scalar : scalars)
-        scalar = isEightBitFloat(held) ? fromEightBits(e, scalar, held, type.getElementType())
-                 : type.getElementType().isInteger()
-                     ? arith::ExtSIOp::create(e, type.getElementType(), scalar).getResult()
-                     : e.toF32(scalar);
+    for (Value &scalar : scalars)
+      scalar = fromMemory(e, scalar, held, type.getElementType());
     results.push_back(pack(e, type, scalars));
     return success();
   }

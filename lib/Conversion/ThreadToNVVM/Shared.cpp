@@ -1,5 +1,6 @@
 //===- Shared.cpp - ops on shared memory ----------------------------------===//
 
+#include "EightBits.h"
 #include "Patterns.h"
 #include "SharedAccess.h"
 
@@ -46,7 +47,11 @@ struct LoadSharedLowering : ThreadPattern<LoadSharedOp> {
     FragmentType type = op.getType();
     SharedAccess access(op.getSource().getType(), type.getLinearLayout(), origin(op.getAt()),
                         op.getTransposed());
-    results.push_back(pack(e, type, access.loadMatrix(e, single(operands.getSource()))));
+    SmallVector<Value> scalars = access.loadMatrix(e, single(operands.getSource()));
+    for (Value &scalar : scalars)
+      scalar = fromMemory(e, scalar, op.getSource().getType().getElementType(),
+                          type.getElementType());
+    results.push_back(pack(e, type, scalars));
     return success();
   }
 };

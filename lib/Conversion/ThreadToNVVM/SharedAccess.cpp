@@ -223,6 +223,8 @@ void SharedAccess::storeWhere(Emitter &e, Value base, ArrayRef<Value> values,
 
 std::optional<SharedAccess::MatrixPlan> SharedAccess::planMatrix() const {
   ArrayRef<Coord> reg = layout.getReg(), lane = layout.getLane();
+  if (elementBytes() == 1)
+    return std::nullopt;
   if (at.col * elementBytes() % 16 || (!tile.getSwizzle() && tile.getRowPitch() % 16))
     return std::nullopt;
   MatrixPlan plan;

@@ -3,6 +3,7 @@
 #ifndef MIRAGE_LIB_CONVERSION_THREADTONVVM_SHAREDACCESS_H
 #define MIRAGE_LIB_CONVERSION_THREADTONVVM_SHAREDACCESS_H
 
+#include "EightBits.h"
 #include "Emitter.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -79,7 +80,7 @@ private:
   SharedAddresses addresses(Emitter &e, mlir::Value base, const LinearLayout &of) const;
   Coord position(const LinearLayout &of, int64_t reg) const;
   int64_t elementBytes() const { return tile.getElementBytes(); }
-  mlir::Type elementType() const { return tile.getElementType(); }
+  mlir::Type elementType() const { return getMemoryType(tile.getElementType()); }
   /// Registers in the order of the caller's layout.
   llvm::SmallVector<mlir::Value> restore(llvm::ArrayRef<mlir::Value> scalars) const;
 

@@ -79,6 +79,12 @@ def _matrix(value: Value) -> tuple[int, ...]:
     return shape
 
 
+def _is_widened(load: Load) -> bool:
+    """Return whether a tile is held as bytes, from which threads make wider numbers."""
+    memory = load.operands[0].dtype
+    return memory is not load.result.dtype and memory.bits == 8
+
+
 @dataclass
 class _Scope:
     """The memory for one op of the block, or for one of its outermost loops with everything
@@ -218,9 +224,8 @@ class _Planner(BlockAnalysis):
             for operand in op.operands:
                 load = self.load_of(operand)
                 if load is not None and load.operands[0].dtype.is_eight_bits:
-                    need = max(
-                        need, 0 if self.launch.schedule.warpgroups else self._exchange(operand)
-                    )
+                    if not self.launch.schedule.warpgroups and not self._staged(load, slots):
+                        need = max(need, self._exchange(operand))
                 elif moves and load is None:
                     need = max(need, self._exchange(operand))
         elif isinstance(op, Reduce):
@@ -268,12 +273,14 @@ class _Planner(BlockAnalysis):
         return not (same and isinstance(source, Elementwise))
 
     def _staged(self, load: Load, slots: int) -> int:
-        width = load.result.dtype.bytes
-        if load.operands[0].dtype.is_eight_bits:
-            if not self.launch.schedule.warpgroups:  # it is converted in registers
-                return 0
-            width = load.operands[0].dtype.bytes
-        shape = self.fed.get(load)
+        memory, groups = load.operands[0].dtype, self.launch.schedule.warpgroups
+        width, shape = load.result.dtype.bytes, self.fed.get(load)
+        if memory is not load.result.dtype:  # elements become numbers where they are read
+            width = memory.bytes
+            if not (groups and memory.is_eight_bits):
+                if groups or not _is_widened(load):
+                    return 0
+                shape = None
         if shape is None:
             copied = slots > 1 and load.result.type.bytes >= STAGED_BYTES
             if not copied or load.result.shape[-1] * width % _target.ASYNC_COPY_UNIT:

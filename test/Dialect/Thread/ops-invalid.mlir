@@ -358,6 +358,28 @@ func.func @load_shared_type(%s: !tile) {
 // -----
 
 #acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!bytes = !thread.fragment<16x8xi32, #acc>
+!tile = !thread.shared<16x64xi8>
+func.func @load_shared_integers(%s: !tile) {
+  // expected-error @+1 {{expected a fragment of the tile's element type 'i8', got 'i32'}}
+  %c = thread.load_shared %s : !tile -> !bytes
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
+!acc = !thread.fragment<16x8xf32, #acc>
+!tile = !thread.shared<16x64xi8>
+func.func @store_shared_bytes(%f: !acc, %s: !tile) {
+  // expected-error @+1 {{expected a fragment of the tile's element type 'i8', got 'f32'}}
+  thread.store_shared %f, %s : !acc, !tile
+  return
+}
+
+// -----
+
+#acc = #thread.layout<reg = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]]>
 !half = !thread.fragment<16x8xf16, #acc>
 !tile = !thread.shared<16x64xf16, swizzle = 128>
 func.func @load_at(%s: !tile) {

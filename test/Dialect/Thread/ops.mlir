@@ -101,6 +101,9 @@ func.func @memory(%a: memref<8x64x100xf16>, %o: memref<64x100xf32, strided<[1, 6
   thread.store_shared %f, %s at [0, 8] : !thread.fragment<16x8xf16, #acc>, !thread.shared<16x64xf16, swizzle = 128>
   // CHECK: thread.shared_alloc 0 : <16x24xf32, pad = 4>
   %p = thread.shared_alloc 0 : !thread.shared<16x24xf32, pad = 4>
+  %q = thread.shared_alloc 0 : !thread.shared<16x64xi8>
+  // CHECK: thread.load_shared %{{.*}} at [0, 16] : <16x64xi8> -> <16x8xf16, #[[ACC]]>
+  %w = thread.load_shared %q at [0, 16] : !thread.shared<16x64xi8> -> !thread.fragment<16x8xf16, #acc>
   return
 }
 

@@ -31,11 +31,31 @@ static bool feedsMatmul(Value value) {
   });
 }
 
+/// Whether the tile's elements have another type than those in memory.
+static bool isConverted(LoadOp load) {
+  Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
+  return element != load.getType().getElementType();
+}
+
+/// Whether the elements in memory become wider numbers where a thread reads them.
+static bool isWidened(LoadOp load) {
+  Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
+  return isConverted(load) && (isEightBitFloat(element) || element.isInteger(8));
+}
+
+/// Whether the staged tile is a widened load, or a view of one.
+static bool readsWidened(Value staged) {
+  while (isView(staged.getDefiningOp()))
+    staged = staged.getDefiningOp()->getOperand(0);
+  auto load = staged.getDefiningOp<LoadOp>();
+  return load && isWidened(load);
+}
+
 /// Whether copies of the load's tile can be asynchronous: rows of the tensor
 /// start at multiples of 4 bytes.
 static bool canCopyAsync(LoadOp load) {
   auto tensor = cast<RankedTensorType>(load.getSource().getType());
-  if (tensor.getElementType() != load.getType().getElementType())
+  if (isConverted(load) && !isWidened(load))
     return false;
   int64_t bytes = tensor.getElementType().getIntOrFloatBitWidth() / 8;
   return tensor.getRank() > 0 && kernel::getRowAlign(tensor) % asyncCopyUnit == 0 &&
@@ -80,14 +100,13 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch, const Chip &chip) {
   launch.getBody().walk([&](LoadOp load) {
     if (load.getType().getElementType().isInteger())
       return; // exact integers are only stored
-    bool prefetched =
-        isWorthPrefetching(load) && canCopyAsync(load) && (!usesGroups || isBox(load));
+    bool prefetched = isWorthPrefetching(load) && canCopyAsync(load) &&
+                      (!usesGroups || (isBox(load) && !isConverted(load)));
     // Integers and floats of 8 bits become wider floats on their way to registers, except for
     // warpgroups, which multiply floats of 8 bits.
     Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
-    bool isConverted =
-        element != load.getType().getElementType() && !(usesGroups && isEightBitFloat(element));
-    if ((feedsMatmul(load.getResult()) && !isConverted) || prefetched)
+    bool isRead = isConverted(load) && !(usesGroups && isEightBitFloat(element));
+    if ((feedsMatmul(load.getResult()) && !isRead) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
   launch.getBody().walk([&](GatherOp gather) {
@@ -203,11 +222,14 @@ private:
     }
   }
 
-  /// Every use of a staged tile other than by a matmul reads it into registers.
+  /// Every use of a staged tile other than by a matmul of the same elements reads it into
+  /// registers.
   void readStaged() {
+    bool usesGroups = launch.getSchedule()->usesWarpgroups();
     for (Value value : findStaged(launch, chip))
       for (OpOperand &use : llvm::make_early_inc_range(value.getUses())) {
-        if (isa<MatmulOp>(use.getOwner()) || isView(use.getOwner()))
+        bool isFactor = isa<MatmulOp>(use.getOwner()) && (usesGroups || !readsWidened(value));
+        if (isFactor || isView(use.getOwner()))
           continue;
         rewriter.setInsertionPoint(use.getOwner());
         use.set(ConvertLayoutOp::create(rewriter, value.getLoc(), value.getType(), value));

@@ -42,11 +42,18 @@ LogicalResult SlotOp::verify() {
   return success();
 }
 
+/// Whether loads of a tile make the numbers of a fragment from narrower elements.
+static bool isWidened(Type element, Type fragment) {
+  bool isNumber = fragment.isF16() || fragment.isF32();
+  return isNumber && element.getIntOrFloatBitWidth() == 8;
+}
+
 static LogicalResult verifyShared(Operation *op, SharedType tile, FragmentType fragment,
                                   std::optional<ArrayRef<int64_t>> at, bool transposed) {
   if (failed(verifySlot(op, tile)) || failed(verifyNotPartial(op, fragment, "the fragment")))
     return failure();
-  if (tile.getElementType() != fragment.getElementType())
+  Type element = tile.getElementType(), wanted = fragment.getElementType();
+  if (element != wanted && !(isa<LoadSharedOp>(op) && isWidened(element, wanted)))
     return op->emitOpError() << "expected a fragment of the tile's element type "
                              << tile.getElementType() << ", got " << fragment.getElementType();
   if (at && at->size() != 2)

@@ -32,11 +32,13 @@ static LogicalResult verifyElement(function_ref<InFlightDiagnostic()> emitError,
   return success();
 }
 
-/// Tiles in shared memory may also have types that only products read.
+/// Tiles in shared memory may also have elements that become wider numbers in registers, or that
+/// only products read.
 static LogicalResult verifySharedElement(function_ref<InFlightDiagnostic()> emitError, Type type) {
-  if (!isTileElement(type) && !type.isInteger(64) && !mirage::isEightBitFloat(type))
+  if (!isTileElement(type) && !type.isInteger(64) && !type.isInteger(8) &&
+      !mirage::isEightBitFloat(type))
     return emitError()
-           << "expected elements of type f16, bf16, f32, i32, i64, f8E4M3FN or f8E5M2, got "
+           << "expected elements of type f16, bf16, f32, i8, i32, i64, f8E4M3FN or f8E5M2, got "
            << type;
   return success();
 }

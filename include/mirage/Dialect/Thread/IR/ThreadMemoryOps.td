@@ -277,6 +277,7 @@ def Thread_LoadSharedOp : Thread_Op<"load_shared", [MemoryEffects<[MemRead]>]> {
     has the fragment's shape. With `transposed`, element (r, c) of the fragment is
     element (at[0] + c, at[1] + r) of the shared tile. The op uses `ldmatrix` (with
     `.trans`) if the layout allows it, and otherwise loads that are as wide as possible.
+    Elements of 8 bits, integers or floats, become the numbers of an f16 or f32 fragment.
 
     ```mlir
     %f = thread.load_shared %tile at [0, 16] : !thread.shared<16x64xf16> -> !thread.fragment<16x16xf16, #layout>
