@@ -29,6 +29,7 @@ from mirage.verify.compression.index_relations import Cut, Irregular, Slot, Slot
 _Name = tuple[Hashable, int]  # a digit before joining: its class, and the product of the lower ones
 _MAX_PINNED = 16
 _MAX_SEVERED = 512
+_MAX_SLICED = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Structure:
     """
 
     def __init__(self, graphs: Sequence[KernelGraph], *, sever: bool = False) -> None:
-        self._most_pinned = _MAX_SEVERED if sever else _MAX_PINNED
+        self._most_pinned = _MAX_SLICED if sever else _MAX_PINNED
         self._slots = Slots()
         for graph in graphs:
             self._slots.add(graph)
@@ -153,7 +154,7 @@ class Structure:
         for sides in self._heads:
             whole, part = (self._class(slot).size for (slot,) in sides)
             grain = gcd(whole, part)
-            if whole != part and sides not in self._grains and whole <= _MAX_SEVERED * grain:
+            if whole != part and sides not in self._grains and whole <= _MAX_SLICED * grain:
                 self._grains[sides] = grain
                 found = True
         return found
@@ -166,11 +167,12 @@ class Structure:
         assert relation is not None
         if isinstance(relation, Cut):
             before, sides = self._grain(relation), ((relation.whole,), (relation.part,))
+            limit = _MAX_SLICED
         else:
-            before, sides = self._grains.get(relation, 0), relation
+            before, sides, limit = self._grains.get(relation, 0), relation, _MAX_SEVERED
         grain = gcd(reason.low, reason.high, before)
         most = max(prod(self._class(s).size for s in side) for side in sides)
-        if grain == before or most > _MAX_SEVERED * grain:
+        if grain == before or most > limit * grain:
             raise reason
         self._grains[relation] = grain
 

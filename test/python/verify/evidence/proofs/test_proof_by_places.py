@@ -52,14 +52,14 @@ def test_parts_at_any_place(size: int, data: st.DataObject) -> None:
 
 
 def test_parts_without_common_digits_are_proved() -> None:
-    """5000 rows in blocks of 7 are too many for the small model."""
-    pair = [halves(5000, 7, joined_first=j) for j in (True, False)]
+    """12000 rows in blocks of 7 are too many for the small model."""
+    pair = [halves(12000, 7, joined_first=j) for j in (True, False)]
     for graph in pair:
         check_graph(graph)
     with pytest.raises(Irregular):
         small_pair(*pair)
     assert verify(*pair).kind is Kind.PROVED
-    wrong = halves(5000, 7, joined_first=False, shift=1)
+    wrong = halves(12000, 7, joined_first=False, shift=1)
     assert verify(pair[0], wrong).kind is Kind.REFUTED
 
 
@@ -146,11 +146,11 @@ def test_formulas_of_moved_elements(size: int, data: st.DataObject) -> None:
 
 
 def test_formulas_without_common_digits_are_proved() -> None:
-    pair = doubled(4096, 5, late=True), doubled(4096, 5, late=False)
+    pair = doubled(41000, 5, late=True), doubled(41000, 5, late=False)
     with pytest.raises(Irregular):
         small_pair(*pair)
     assert verify(*pair).kind is Kind.PROVED
-    assert verify(pair[0], doubled(4096, 5, late=False, wrong=True)).kind is Kind.REFUTED
+    assert verify(pair[0], doubled(41000, 5, late=False, wrong=True)).kind is Kind.REFUTED
 
 
 def padded(*, late: bool, fill: float = 0.0) -> KernelGraph:
