@@ -139,8 +139,10 @@ class Storable:
                 shallow.update(op.results)
         found: set[Value] = set()
         factors, late = self._factors(of_few_rows=False), self._late_logarithms()
+        scattered = self._scattered()
         for value, op in self.definitions.items():
-            if value in shallow and (value not in factors or self._is_given(value)):
+            computed = value in factors and not self._is_given(value)
+            if value in shallow and not computed and value not in scattered:
                 continue
             if widens(op):
                 continue  # its operand takes less memory
@@ -150,6 +152,25 @@ class Storable:
             if uses and not (absorbed and uses[0] not in late):
                 found.add(value)
         return found - self._totals() - self._copies(found | required, shallow)
+
+    def _scattered(self) -> set[Value]:
+        """Return the factors of products whose neighbours in memory belong to other products of the
+        batch (``ikc,jkc->ijc``): a tile of one product reads single elements. They are inputs in
+        another order."""
+        found: set[Value] = set()
+        for op in self.graph.ops:
+            if not (isinstance(op, Contraction) and len(op.operands) == 2):
+                continue
+            axes = [self._axes_of(v) for v in op.operands]
+            batch = axes[0] & axes[1] & self._axes_of(op.result)
+            for v, own in zip(op.operands, axes, strict=True):
+                given = v
+                while isinstance(made := self.definitions.get(given), View) and made.whole:
+                    given = made.operands[0]
+                beside = [axis for dim in self._axes.dims(given) for axis in dim][-1:]
+                if made is None and v is not given and batch.issuperset(beside) and own > batch:
+                    found.add(v)
+        return found
 
     def _late_logarithms(self) -> set[Op]:
         """Return the logarithms of sums that are left to the readers, since what is stored of a sum
