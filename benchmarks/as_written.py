@@ -75,6 +75,15 @@ def norm_gelu_residual(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return x + F.gelu(F.layer_norm(x, (4096,), w, b), approximate="tanh")
 
 
+def triangle(a: Tensor, b: Tensor) -> Tensor:
+    """A multiplicative update of pairs, as networks for proteins have it."""
+    return torch.einsum("ikc,jkc->ijc", a, b)
+
+
+def causal_convolution(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.silu(F.conv1d(F.pad(x, (w.shape[-1] - 1, 0)), w, b, groups=len(w)))
+
+
 def programs() -> dict[str, Made]:
     """Return the programs with example inputs."""
     long, words = half(512, 128256), half(2048, 32000)
@@ -114,6 +123,11 @@ def programs() -> dict[str, Made]:
         "standardized": (standardized, (half(8192, 4096),)),
         "variance_of_columns": (lambda x: x.float().var(0), (half(8192, 4096),)),
         "argmax": (lambda x: x.argmax(-1), (words,)),
+        "max_pool": (lambda x: F.max_pool2d(x, 2), (half(32, 64, 112, 112),)),
+        "triangle": (triangle, (half(256, 256, 128), half(256, 256, 128))),
+        "causal_convolution": (
+            causal_convolution, (half(4, 2048, 2048), half(2048, 1, 4), half(2048))
+        ),
         "int8_weights": (
             lambda x, q, s: x @ (q.half() * s).t(),
             (half(16, 4096), torch.randint(-128, 127, (4096, 4096), dtype=torch.int8),

@@ -29,6 +29,7 @@ from mirage.search.program.plans import PLANS, PlanSearch
 from mirage.search.program.product_orders import with_least_products
 from mirage.search.program.shared_views import each_view_once
 from mirage.search.program.short_rows import with_parts_of_short_rows
+from mirage.search.program.short_sums import with_parts_of_short_sums
 from mirage.search.program.slices import with_early_slices
 from mirage.search.program.sums_and_readers import SumsAndReaders
 from mirage.semantics.check import check_graph
@@ -96,7 +97,7 @@ def searched(graph: KernelGraph, *, stable: bool = False) -> tuple[KernelGraph, 
     rows in two steps."""
     source = decompose(graph, stable=stable)
     graph = source if stable else without_cancelled_shifts(source)
-    graph = with_parts_of_short_rows(each_view_once(graph))
+    graph = with_parts_of_short_sums(with_parts_of_short_rows(each_view_once(graph)))
     graph = with_least_products(without_joins(with_early_slices(graph)))
     graph = with_partial_sums(with_late_joins(graph))
     return source, with_copied_parts(graph)

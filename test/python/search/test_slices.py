@@ -188,3 +188,22 @@ def test_a_part_of_a_result_in_another_shape_is_an_address() -> None:
     pairs = zip(evaluate_floats(best, inputs), evaluate_floats(program, inputs), strict=True)
     for mine, its in pairs:
         np.testing.assert_allclose(mine, its, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 1), st.integers(0, 2), st.booleans())
+def test_elements_of_a_part_in_another_shape_are_cut_at_once(
+    row: int, col: int, turned: bool
+) -> None:
+    """One element of each window: of its row, and then of the neighbours in that row."""
+    b, x = Builder(), tensor("x", 4, 2, 12)
+    first = b.slice(b.unary(UnaryFn.EXP, x), (0, row, 0), (4, 1, 12))
+    windows = b.reshape(first, (4, 4, 3) if turned else (2, 2, 1, 4, 3))
+    rank = len(windows.shape)
+    y = b.slice(windows, (0,) * (rank - 1) + (col,), (*windows.shape[:-1], 1))
+    program = graph("element", (x,), b, y)
+    early = with_early_slices(program)
+    check_graph(early)
+    assert len([op for op in early.ops if isinstance(op, Slice)]) == 1
+    value = np.random.default_rng(0).normal(size=x.shape)
+    (got,), (expected,) = evaluate_floats(early, [value]), evaluate_floats(program, [value])
+    np.testing.assert_allclose(got, expected, rtol=1e-12)

@@ -157,11 +157,13 @@ class _Rewriter:
 
     def _before(self, op: Op) -> Value | None:
         """Return the result of a reshape as an elementwise op on reshapes of its operands, or as a
-        transpose of a reshape. These can be cut even if a block of the reshape's result does not
-        consist of blocks of its operand."""
+        transpose or a slice of a reshape. These can be cut even if a block of the reshape's result
+        does not consist of blocks of its operand."""
         if op.result in self.inner:
             return self.inner[op.result]
         made = self.definitions.get(op.operands[0]) if op.renames else None
+        if made is not None and made.cut_at is not None:
+            return self._sliced(made, op.result)
         if isinstance(made, Rearrangement) and not made.renames:
             return self._transposed(made, op.result)
         if isinstance(made, Elementwise):
@@ -193,6 +195,35 @@ class _Rewriter:
         self.definitions[value] = Transpose((inner,), (value,), permutation)
         self.inner[result] = value
         return value
+
+    def _sliced(self, op: Op, result: Value) -> Value | None:
+        """Return single elements of some dimensions, whose other dimensions have another shape, as
+        the same elements of a tensor with that shape."""
+        (x,), cut, at = op.operands, op.result.shape, op.cut_at
+        assert at is not None
+        single = [d for d, n in enumerate(cut) if n < x.shape[d]]
+        if any(cut[d] > 1 for d in single):
+            return None
+        kept = [d for d in range(len(cut)) if d not in single]
+        starts: dict[int, tuple[int, ...]] = {}  # the sizes that begin at a dimension
+        for group in reshape_groups(tuple(cut[d] for d in kept), result.shape):
+            dims = [kept[d] for d in group.operand]
+            if not dims or any(dims[0] < d < dims[-1] for d in single):
+                return None
+            starts[dims[0]] = tuple(result.shape[d] for d in group.result)
+        sizes: list[int] = []
+        offsets: list[int] = []
+        part: list[int] = []
+        for d in range(len(cut)):
+            found = (x.shape[d],) if d in single else starts.get(d, ())
+            sizes += found
+            offsets += [at[d] if d in single else 0] * len(found)
+            part += (1,) if d in single else found
+        value = Value(TensorType(tuple(part), x.dtype))
+        inner = self._reshaped(x, tuple(sizes))
+        self.definitions[value] = Slice((inner,), (value,), tuple(offsets))
+        self.inner[result] = self._reshaped(value, result.shape)
+        return self.inner[result]
 
     def _reshaped(self, value: Value, shape: Shape) -> Value:
         """Return a value in another shape, made from the tensor that it is a view of."""
