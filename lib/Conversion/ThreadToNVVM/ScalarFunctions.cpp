@@ -12,7 +12,7 @@
 //                           results below 2^-126 become 0
 //   exp(a - b), coarse      (4 + 1.5 |x| + 1.5 |b|) u: the exponent is one fma
 //   log                     4 u, subnormal arguments included
-//   log1p                   3 u, of the smallest arguments too
+//   log1p                   2 u, of the smallest arguments too
 //   sigmoid, silu           as exp, plus 4 u; the limits at +-inf are exact
 //   gelu_tanh               (12 + 3 |u|) u with tanh(u) = 2 sigmoid(2u) - 1
 //   gelu                    (16 + z^2) u, z = x / sqrt 2: x erfc(-z) / 2
@@ -135,20 +135,11 @@ Value sigmoid(Emitter &e, Value x) {
   return reciprocalApprox(e, e.fadd(e.f32(1), exp2(e, e.fmul(x, e.f32(-kLog2E)))));
 }
 
-/// With x = 2^k m, sqrt(1/2) <= m < sqrt(2): k ln 2 + log(m).
-Value log(Emitter &e, Value x) {
-  Type i32 = e.getI32Type();
-  Value smallest = e.f32(0x1p-126);
-  Value subnormal = e.fcompare(arith::CmpFPredicate::OLT, x, smallest);
-  Value scaled = e.select(subnormal, e.fmul(x, e.f32(0x1p23)), x);
-  Value bits = e.bitcast(scaled, i32);
-  // Moves the cut of the exponent to sqrt(1/2), whose bits these are.
-  Value shifted = e.sub(bits, e.i32(0x3f3504f3));
-  Value exponent = e.createOrFold<arith::ShRSIOp>(shifted, e.i32(23));
-  Value mantissa = e.bitcast(e.sub(bits, e.shiftLeft(exponent, 23)), e.getF32Type());
-  Value k = arith::SIToFPOp::create(e, e.getF32Type(), exponent);
-  k = e.select(subnormal, e.fsub(k, e.f32(23)), k);
-  Value f = e.fsub(mantissa, e.f32(1));
+/// The bits of sqrt(1/2), where the exponents of a logarithm are cut.
+constexpr int64_t kRootOfHalf = 0x3f3504f3;
+
+/// k ln 2 + log(1 + f), for sqrt(1/2) <= 1 + f < sqrt(2).
+Value logOfParts(Emitter &e, Value k, Value f) {
   Value square = e.fmul(f, f);
   Value tail = polynomial(e, f,
                           {0.3333331057647907, -0.24999986633189827, 0.20002219278226055,
@@ -157,26 +148,44 @@ Value log(Emitter &e, Value x) {
   // ln 2 in two parts, the first one exact in products with k.
   Value small = e.fma(e.fmul(square, f), tail, e.fmul(k, e.f32(-2.12194440054690583e-4)));
   Value result = e.fma(square, e.f32(-0.5), small);
-  result = e.fma(k, e.f32(0.693359375), e.fadd(f, result));
-  Value infinity = e.f32(INFINITY);
-  Value finite = e.fcompare(arith::CmpFPredicate::OLT, x, infinity);
-  result = e.select(finite, result, x); // +inf and NaN
-  Value zero = e.f32(0);
-  Value positive = e.fcompare(arith::CmpFPredicate::UGT, x, zero); // or NaN
-  Value isZero = e.fcompare(arith::CmpFPredicate::OEQ, x, zero);
-  Value outside = e.select(isZero, e.f32(-INFINITY), e.f32(NAN));
-  return e.select(positive, result, outside);
+  return e.fma(k, e.f32(0.693359375), e.fadd(f, result));
 }
 
-/// log(1 + x): the logarithm of the rounded sum, plus the rounding error relative to it. If that is
-/// NaN, the sum is 0, infinite or NaN, and nothing is added.
+/// A logarithm where it is defined and finite, that of `x` elsewhere: `x` itself if it is infinite
+/// or NaN, -inf at the `pole`, and NaN below.
+Value whereDefined(Emitter &e, Value logarithm, Value x, double pole) {
+  Value finite = e.fcompare(arith::CmpFPredicate::OLT, x, e.f32(INFINITY));
+  Value result = e.select(finite, logarithm, x);
+  Value inside = e.fcompare(arith::CmpFPredicate::UGT, x, e.f32(pole)); // or NaN
+  Value isPole = e.fcompare(arith::CmpFPredicate::OEQ, x, e.f32(pole));
+  return e.select(inside, result, e.select(isPole, e.f32(-INFINITY), e.f32(NAN)));
+}
+
+/// With x = 2^k m, sqrt(1/2) <= m < sqrt(2): k ln 2 + log(m).
+Value log(Emitter &e, Value x) {
+  Type i32 = e.getI32Type();
+  Value subnormal = e.fcompare(arith::CmpFPredicate::OLT, x, e.f32(0x1p-126));
+  Value scaled = e.select(subnormal, e.fmul(x, e.f32(0x1p23)), x);
+  Value bits = e.bitcast(scaled, i32);
+  Value exponent = e.createOrFold<arith::ShRSIOp>(e.sub(bits, e.i32(kRootOfHalf)), e.i32(23));
+  Value mantissa = e.bitcast(e.sub(bits, e.shiftLeft(exponent, 23)), e.getF32Type());
+  Value k = arith::SIToFPOp::create(e, e.getF32Type(), exponent);
+  k = e.select(subnormal, e.fsub(k, e.f32(23)), k);
+  return whereDefined(e, logOfParts(e, k, e.fsub(mantissa, e.f32(1))), x, /*pole=*/0);
+}
+
+/// log(1 + x): with k of the rounded sum, 2^-k (1 + x) - 1 is computed with one rounding. Where k
+/// is not 0, 2^-k x is exact.
 Value log1p(Emitter &e, Value x) {
-  Value sum = e.fadd(x, e.f32(1));
-  Value left = e.fsub(x, e.fsub(sum, e.f32(1)));
-  Value correction = divide(e, left, sum);
-  Value isSmall = e.fcompare(arith::CmpFPredicate::OLT, absolute(e, correction), e.f32(1));
-  Value whole = log(e, sum);
-  return e.select(isSmall, e.fadd(whole, correction), whole);
+  Type i32 = e.getI32Type(), f32 = e.getF32Type();
+  Value bits = e.bitcast(e.fadd(x, e.f32(1)), i32);
+  Value exponent = e.createOrFold<arith::ShRSIOp>(e.sub(bits, e.i32(kRootOfHalf)), e.i32(23));
+  Value shift = e.shiftLeft(exponent, 23);
+  Value scaled = e.bitcast(e.sub(e.bitcast(x, i32), shift), f32);
+  Value fourOver = e.bitcast(e.sub(e.i32(0x40800000), shift), f32); // 4 2^-k is never subnormal
+  Value f = e.fadd(scaled, e.fma(fourOver, e.f32(0.25), e.f32(-1)));
+  Value k = arith::SIToFPOp::create(e, f32, exponent);
+  return whereDefined(e, logOfParts(e, k, f), x, /*pole=*/-1);
 }
 
 /// Of which `normalTail` makes a value that is exact to f32.

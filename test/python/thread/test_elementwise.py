@@ -111,7 +111,7 @@ RANGES: dict[UnaryFn, tuple[float, float, float]] = {
     UnaryFn.RECIPROCAL: (-1e30, 1e30, 4),
     UnaryFn.EXP: (-87, 88, 8 + 1.5 * 88),
     UnaryFn.LOG: (1e-9, 1e30, 4),
-    UnaryFn.LOG1P: (-0.9999999, 1e30, 3),
+    UnaryFn.LOG1P: (-0.9999999, 3e38, 2),
     UnaryFn.SIGMOID: (-80, 80, 12 + 1.5 * 80),
     UnaryFn.SILU: (-80, 80, 12 + 1.5 * 80),
     UnaryFn.GELU: (-5, 80, 40),
