@@ -49,8 +49,8 @@ struct LoadSharedLowering : ThreadPattern<LoadSharedOp> {
                         op.getTransposed());
     SmallVector<Value> scalars = access.loadMatrix(e, single(operands.getSource()));
     for (Value &scalar : scalars)
-      scalar = fromMemory(e, scalar, op.getSource().getType().getElementType(),
-                          type.getElementType());
+      scalar =
+          fromMemory(e, scalar, op.getSource().getType().getElementType(), type.getElementType());
     results.push_back(pack(e, type, scalars));
     return success();
   }
