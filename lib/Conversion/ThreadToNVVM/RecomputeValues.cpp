@@ -30,10 +30,15 @@ using namespace mirage;
 /// Registers of a thread other than those of values that live across barriers: addresses, and
 /// numbers in flight.
 constexpr int64_t kOthers = 16;
+/// The warps for which a multiprocessor has room if blocks wait for other ones: meanwhile others
+/// work.
+constexpr int64_t kWarpsBeside = 32;
 /// The most ops that are repeated for a value.
 constexpr size_t kMostOps = 16;
 
 static bool isBarrier(Operation &op) {
+  if (isa<NVVM::ClusterWaitOp>(op))
+    return true;
   auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
   return call && call.getIntrin().starts_with("llvm.nvvm.barrier.cta.sync");
 }
@@ -113,7 +118,9 @@ private:
 /// Computes values again after the barriers of one block.
 class Recomputer {
 public:
-  Recomputer(Block &block, int64_t budget) : block(block), budget(budget), late(block) {}
+  /// `budget` registers should do, and there are no more than `most`.
+  Recomputer(Block &block, int64_t budget, int64_t most)
+      : block(block), budget(budget), most(most), late(block) {}
 
   bool run() {
     SmallVector<Operation *> barriers;
@@ -201,7 +208,7 @@ private:
   bool visit(Operation *barrier) {
     Measured measured = measure(barrier);
     int64_t ahead = late.hasLate() ? kFewestAhead : 0;
-    if (measured.before <= budget || measured.after + ahead > budget)
+    if (measured.before <= budget || measured.after + ahead > most)
       return false;
     Cones cones(block);
     IRMapping kept = keep(barrier, measured.again, cones);
@@ -263,7 +270,7 @@ private:
   }
 
   Block &block;
-  const int64_t budget;
+  const int64_t budget, most;
   LateOrder late;
 };
 
@@ -278,8 +285,13 @@ struct RecomputeValuesPass : mirage::impl::RecomputeValuesBase<RecomputeValuesPa
       std::optional<ArrayRef<int32_t>> threads = kernel.getKnownBlockSize();
       if (!threads)
         continue;
-      int64_t budget = (*target)->getMostRegisters(threads->front() / 32) - kOthers;
-      if (Recomputer(kernel.getBody().front(), budget).run())
+      Block &body = kernel.getBody().front();
+      int64_t warps = threads->front() / 32;
+      bool waits = llvm::any_of(body, llvm::IsaPred<NVVM::ClusterWaitOp>);
+      int64_t beside = waits ? std::max(warps, kWarpsBeside) : warps;
+      int64_t budget = (*target)->getMostRegisters(beside) - kOthers;
+      int64_t most = (*target)->getMostRegisters(warps) - kOthers;
+      if (Recomputer(body, budget, most).run())
         ++numRecomputed;
     }
   }

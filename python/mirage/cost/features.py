@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from mirage.cost.accountant import Accountant
+from mirage.cost.cluster_split import split_over_cluster
 from mirage.cost.contiguous_runs import contiguous_run, run_gap
 from mirage.cost.counted_ops import Counter, Facts, computed_from, exact_values, tiles_of
 from mirage.cost.kernel_features import KernelFeatures, Known
@@ -61,6 +62,8 @@ def _features(
     compiled: Resources | None,
     tables: frozenset[tuple[Value, float]],
 ) -> KernelFeatures:
+    split = split_over_cluster(launch)
+    launch = launch if split is None else split.launch
     launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
     estimated = estimator_of(launch)
     shifted = shifted_loads(estimated)
@@ -72,6 +75,7 @@ def _features(
             warpgroups=launch.schedule.warpgroups,
             resident=launch.schedule.resident > 0,
             cluster=float(launch.schedule.cluster),
+            rounds=0.0 if split is None else float(split.rounds),
             apart=_stores_apart(launch),
             shifted=bool(shifted),
         )

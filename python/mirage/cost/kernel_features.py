@@ -64,7 +64,8 @@ class KernelFeatures:
     warps: Num = 4.0
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
-    cluster: Num = 1.0  # blocks that copy tiles for each other
+    cluster: Num = 1.0  # blocks that copy tiles for each other, or share one row
+    rounds: Num = 0.0  # times that these exchange totals, one after the other
     resident: Num = False  # whether blocks continue with another tile while they store one
     apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
     shifted: Num = False  # whether loops begin before their tiles' first elements, for boxes

@@ -64,6 +64,12 @@ together (products of 64 to 4096 rows in pairs, 0.9 to 2.1 µs more for 32 to 22
 ``CLUSTER_STEP``)."""
 
 
+ROUND = 0.45
+"""The additional µs of an exchange of totals for each doubling of the blocks of a cluster: they
+neither load nor store while they wait for the slowest of them (rows of 65,536 and 262,144 columns
+by 4 and 16 blocks, by hand, with and without the exchange: 0.7 to 2.5 µs for each row)."""
+
+
 def _starts(kind: Kind, o: Occupancy) -> Num:
     """Return how often a block's first load runs with nothing in parallel: at the start and, if
     blocks load all of their data at once, whenever a block follows another one that had its SM to
@@ -223,6 +229,8 @@ def _besides(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num
         time = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     if somewhere(kind.groups):
         time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
+    if not is_zero(f.rounds):
+        time = time + ROUND * np.log2(f.cluster) * f.rounds * o.waves
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     return time

@@ -195,6 +195,8 @@ def _clusters(kernel: KernelLaunch) -> int:
 def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
     """Return the number of grid positions that the blocks of a cluster compute."""
     positions, together = _shared_positions(op), _together(kernel)
+    if together > 1 and not any(x.schedule.warpgroups for x in launches((op,))):
+        return 1  # which its blocks share
     if positions is None:
         return together * _packed(op, kernel)
     blocks = range(cluster * together, (cluster + 1) * together)
