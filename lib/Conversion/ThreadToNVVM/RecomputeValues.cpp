@@ -30,9 +30,9 @@ using namespace mirage;
 /// Registers of a thread other than those of values that live across barriers: addresses, and
 /// numbers in flight.
 constexpr int64_t kOthers = 16;
-/// The warps for which a multiprocessor has room if blocks wait for other ones: meanwhile others
-/// work.
-constexpr int64_t kWarpsBeside = 32;
+/// The warps for which a multiprocessor has room where blocks wait for the others of their cluster,
+/// so that some work meanwhile; and the further registers of a thread for addresses in these.
+constexpr int64_t kWarpsBeside = 32, kOthersBeside = 8;
 /// The most ops that are repeated for a value.
 constexpr size_t kMostOps = 16;
 
@@ -140,10 +140,15 @@ public:
     bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
+    int64_t kept = isChanged ? measure(last).after : 0;
     if (isChanged)
-      late.apply(std::clamp(budget - measure(last).after, kFewestAhead, kMostAhead));
+      late.apply(std::clamp(budget - kept, kFewestAhead, kMostAhead));
+    suffices = isChanged && kept + kFewestAhead <= budget;
     return isChanged;
   }
+
+  /// Whether the budget is enough for what is kept.
+  bool isEnough() const { return suffices; }
 
 private:
   /// Uses of the value behind the barrier.
@@ -271,6 +276,7 @@ private:
 
   Block &block;
   const int64_t budget, most;
+  bool suffices = false;
   LateOrder late;
 };
 
@@ -287,12 +293,21 @@ struct RecomputeValuesPass : mirage::impl::RecomputeValuesBase<RecomputeValuesPa
         continue;
       Block &body = kernel.getBody().front();
       int64_t warps = threads->front() / 32;
-      bool waits = llvm::any_of(body, llvm::IsaPred<NVVM::ClusterWaitOp>);
-      int64_t beside = waits ? std::max(warps, kWarpsBeside) : warps;
-      int64_t budget = (*target)->getMostRegisters(beside) - kOthers;
+      // If there are few blocks, there are none to work meanwhile.
+      bool isFew = kernel->hasAttr(NVVM::NVVMDialect::getMinctasmAttrName());
+      bool waits =
+          !isFew && warps < kWarpsBeside && llvm::any_of(body, llvm::IsaPred<NVVM::ClusterWaitOp>);
       int64_t most = (*target)->getMostRegisters(warps) - kOthers;
-      if (Recomputer(body, budget, most).run())
-        ++numRecomputed;
+      int64_t budget = most;
+      if (waits)
+        budget = (*target)->getMostRegisters(kWarpsBeside) - kOthers - kOthersBeside;
+      Recomputer recomputer(body, budget, most);
+      if (!recomputer.run())
+        continue;
+      ++numRecomputed;
+      if (waits && recomputer.isEnough())
+        kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                        Builder(&getContext()).getI32IntegerAttr(int32_t(kWarpsBeside / warps)));
     }
   }
 };

@@ -26,6 +26,9 @@ from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Output
 PART = "part"
 """The axis along which the blocks of a cluster are."""
 
+MOST_NUMBERS = 64
+"""The most numbers of a total: each block writes them to all others."""
+
 _Dim = tuple[Value, int]
 
 
@@ -111,6 +114,9 @@ class _Splitter:
             if len(dims) > 1 or (dims and not isinstance(op, (Load, *_PLAIN))):
                 return False
         inner = op.inside if isinstance(op, Structure) else ()
+        if isinstance(op, Reduce) and self._cut(op.operands[0]) in op.dims:
+            if op.result.type.size > MOST_NUMBERS:
+                return False
         used = [op] if not isinstance(op, _PLAIN) else []
         used += all_ops(inner)
         return all(self._cut(v) is None for o in used for v in o.operands)
@@ -118,6 +124,8 @@ class _Splitter:
     def _can_share(self, loop: Loop) -> bool:
         """Return whether each block takes a part of a loop's steps."""
         if loop.axis.extent % self.blocks or loop.steps is not None:
+            return False
+        if any(v.type.size > MOST_NUMBERS for v in loop.results):
             return False
         plain = (Load, Constant, Matmul, RunningMax, *_PLAIN)
         if not all(isinstance(op, plain) for op in loop.body):

@@ -27,6 +27,10 @@ OTHERS, FEWEST_AHEAD, MOST_AHEAD = 16, 4, 32
 (``kOthers``), and the fewest and the most of those that are loaded before they are needed
 (``kFewestAhead``)."""
 
+WARPS_BESIDE, OTHERS_BESIDE = 32, 8
+"""The warps for which an SM has room where blocks wait for the others of their cluster, and the
+further registers of a thread in these (``kWarpsBeside``, ``kOthersBeside``)."""
+
 MOST_LATE = 512
 """The most elements of a thread that are loaded so: all of their loads and stores are written one
 after the other, and code for a thousand takes more than a second to compile."""

@@ -25,6 +25,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
 from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores, on_arrival
+from mirage.cost.exchanged_totals import exchanged
 from mirage.cost.first_bytes import HOT, from_memory, not_hidden
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
@@ -62,12 +63,6 @@ CLUSTER_START = 0.8
 """The additional µs of blocks in a cluster: until all of them have started and until all leave
 together (products of 64 to 4096 rows in pairs, 0.9 to 2.1 µs more for 32 to 224 steps, with
 ``CLUSTER_STEP``)."""
-
-
-ROUND = 0.45
-"""The additional µs of an exchange of totals for each doubling of the blocks of a cluster: they
-neither load nor store while they wait for the slowest of them (rows of 65,536 and 262,144 columns
-by 4 and 16 blocks, by hand, with and without the exchange: 0.7 to 2.5 µs for each row)."""
 
 
 def _starts(kind: Kind, o: Occupancy) -> Num:
@@ -210,7 +205,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     hidden = where(f.resident, (o.waves - 1.0) * latency, 0.0)
     warps = where(np.asarray(o.packed) > 1, 4.0, np.maximum(f.warps, 4.0))
     start = target.block_start * warps / 4.0 / o.packed
-    start = start + where(f.cluster > 1, CLUSTER_START, 0.0)
+    start = start + where((f.cluster > 1) & (f.rounds <= 0), CLUSTER_START, 0.0)
     return o.waves * chain - hidden + started * start
 
 
@@ -230,7 +225,7 @@ def _besides(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num
     if somewhere(kind.groups):
         time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
     if not is_zero(f.rounds):
-        time = time + ROUND * np.log2(f.cluster) * f.rounds * o.waves
+        time = time + exchanged(f, o)
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     return time

@@ -64,6 +64,22 @@ def test_rows_that_do_not_divide(dtype: str) -> None:
     check(replace(SMALL, dtype=dtype, rows=7, height=4).layer_norm())
 
 
+def test_rows_that_start_at_odd_elements() -> None:
+    """Parts of 255 elements, whose order in registers does not matter."""
+    check(replace(SMALL, n=1020, rows=3).layer_norm())
+
+
+def test_others_work_while_blocks_wait() -> None:
+    """Elements stay as pairs, and room for 32 warps is requested; not if all elements of a thread
+    fit as they are."""
+    wide = replace(SMALL, n=2 * 2 * 32 * 64, rows=2, cluster=2)
+    check(wide.layer_norm(), 2)
+    assert ".minnctapersm 16" in compile_mlir(wide.layer_norm()).ptx()
+    assert ".minnctapersm" not in compile_mlir(replace(wide, n=2048).layer_norm()).ptx()
+    alone = wide.layer_norm().replace(", cluster = 2", "")
+    assert ".minnctapersm 16" not in compile_mlir(alone).ptx()
+
+
 def test_rows_without_clusters_are_the_same_launch() -> None:
     for text in (SMALL.softmax(), replace(SMALL, steps=8).softmax()):
         alone = text.replace(", cluster = 4", "")
@@ -96,6 +112,10 @@ def test_missing_synchronisation_is_noticed() -> None:
     assert len(exchanged) == 2
     for found in exchanged:
         assert original.notices(original.ptx[: found.start()] + original.ptx[found.end() :])
+    start = original.ptx
+    for half in ("arrive", "wait"):
+        start = re.sub(rf"barrier\.cluster\.{half}[.\w]*;", "", start, count=1)
+    assert original.notices(start)
     relaxed = original.ptx.replace(
         "barrier.cluster.arrive.aligned", "barrier.cluster.arrive.relaxed.aligned"
     )

@@ -13,6 +13,11 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return tile ? tile.getShape() : ArrayRef<int64_t>();
 }
 
+/// The most numbers of a total: each block writes them to all others.
+static constexpr int64_t kMostNumbers = 64;
+
+static bool isSmall(Value total) { return llvm::product_of(shapeOf(total)) <= kMostNumbers; }
+
 ClusterSplit::ClusterSplit(kernel::LaunchOp launch, int64_t blocks)
     : launch(launch), blocks(blocks) {
   for (Operation &op : launch.getBody().front())
@@ -103,7 +108,11 @@ void ClusterSplit::checkCuts() {
   for (Operation &op : launch.getBody().front()) {
     checkUses(&op);
     auto reduce = dyn_cast<ReduceOp>(op);
-    exchanges |= reduce && isPartial(reduce);
+    if (!reduce || !isPartial(reduce))
+      continue;
+    exchanges = true;
+    if (!isSmall(reduce.getResult()))
+      refuse("totals of at most " + Twine(kMostNumbers) + " numbers");
   }
   if (!exchanges)
     refuse("totals along what is stored, or over steps of loops in a multiple of " + Twine(blocks));
@@ -145,7 +154,7 @@ static bool isMaximumOfAll(Value value) {
 }
 
 bool ClusterSplit::canShare(LoopOp loop) const {
-  if (loop.getExtent() % blocks || loop.getSteps())
+  if (loop.getExtent() % blocks || loop.getSteps() || !llvm::all_of(loop.getResults(), isSmall))
     return false;
   for (Operation &op : loop.getBody().front()) {
     bool isPlain = isElementwise(&op) && !isa<IotaOp, MapIntegersOp>(op);

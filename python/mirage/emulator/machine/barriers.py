@@ -201,8 +201,8 @@ class ClusterBarriers:
         if any_of(bad):
             self.machine.fail(
                 MissingWaitError,
-                "expected a cluster barrier before the first access to the shared memory of another "
-                "block, which may not have started, got {address:#x}",
+                "expected a cluster barrier before the first access to the shared memory of "
+                "another block, which may not have started, got {address:#x}",
                 c,
                 bad,
                 address,

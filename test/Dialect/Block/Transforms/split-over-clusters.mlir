@@ -167,3 +167,35 @@ kernel.graph @turned(%x: tensor<256x256xf16>) -> tensor<256x256xf32> {
   }
   kernel.return %y : tensor<256x256xf32>
 }
+
+// -----
+
+kernel.graph @many(%x: tensor<128x256xf16>) -> tensor<128x256xf32> {
+  // expected-remark @+1 {{no cluster of blocks: expected totals of at most 64 numbers}}
+  %y = kernel.launch(%x) grid [m = 1] schedule <warps = 2, stages = 1, cluster = 4> : (tensor<128x256xf16>) -> tensor<128x256xf32> {
+  ^bb0(%gx: tensor<128x256xf16>):
+    %t = block.load %gx [[m], []] : tensor<128x256xf16> -> !block.tile<128x256xf16>
+    %s = block.reduce sum %t dims [1] : (!block.tile<128x256xf16>) -> !block.tile<128x1xf32>
+    %o = block.binary mul %t, %s : (!block.tile<128x256xf16>, !block.tile<128x1xf32>) -> !block.tile<128x256xf32>
+    block.store %o [[m], []] : !block.tile<128x256xf32>
+  }
+  kernel.return %y : tensor<128x256xf32>
+}
+
+// -----
+
+// A loop computes all of what is stored in each of its steps.
+kernel.graph @wide(%x: tensor<1x1024xf16>) -> tensor<1x256xf32> {
+  // expected-remark @+1 {{no cluster of blocks: expected loads, movements, totals and elementwise ops on what is stored, got 'block.loop'}}
+  %y = kernel.launch(%x) grid [m = 1] schedule <warps = 2, stages = 1, cluster = 4> : (tensor<1x1024xf16>) -> tensor<1x256xf32> {
+  ^bb0(%gx: tensor<1x1024xf16>):
+    %l = block.loop [k = 4] {
+      %a = block.load %gx [[m], [k]] : tensor<1x1024xf16> -> !block.tile<1x256xf16>
+      block.accumulate sum %a : !block.tile<1x256xf32>
+    } : !block.tile<1x256xf32>
+    %r = block.reduce sum %l dims [1] : (!block.tile<1x256xf32>) -> !block.tile<1x1xf32>
+    %o = block.binary mul %l, %r : (!block.tile<1x256xf32>, !block.tile<1x1xf32>) -> !block.tile<1x256xf32>
+    block.store %o [[m], []] : !block.tile<1x256xf32>
+  }
+  kernel.return %y : tensor<1x256xf32>
+}

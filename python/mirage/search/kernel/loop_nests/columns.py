@@ -353,7 +353,7 @@ def _for_clusters(
     found: list[_Space] = []
     for blocks in CLUSTERS:
         if size % blocks == 0 and size // blocks >= LEAST_SHARE:
-            shared = list(options)
+            shared = [[o for o in own if o[0] == 1] for own in options]  # one row at a time
             shared[place] = [(size // blocks, 1, blocks)]
             found.append((shared, [(w, 1) for w in (4, 8, 16)], False, blocks))
     return found
