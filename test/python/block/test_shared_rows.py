@@ -10,6 +10,10 @@ import pytest
 from faults.noticed import Original
 from lowering import check_mlir, compile_mlir
 from mirage.compiler.compile import CompileError
+from mirage.mlir_io import graph_from_text
+from mirage.pipeline.checks.emulated_check import emulated
+from mirage.pipeline.checks.kernel_check import Outcome
+from mirage.semantics.ugraph import launches
 from thorough import some_of
 from written_kernels.shared_rows import SharedRows
 
@@ -71,13 +75,15 @@ def test_rows_that_start_at_odd_elements() -> None:
 
 def test_others_work_while_blocks_wait() -> None:
     """Elements stay as pairs, and room for 32 warps is requested; not if all elements of a thread
-    fit as they are."""
-    wide = replace(SMALL, n=2 * 2 * 32 * 64, rows=2, cluster=2)
-    check(wide.layer_norm(), 2)
-    assert ".minnctapersm 16" in compile_mlir(wide.layer_norm()).ptx()
-    assert ".minnctapersm" not in compile_mlir(replace(wide, n=2048).layer_norm()).ptx()
-    alone = wide.layer_norm().replace(", cluster = 2", "")
-    assert ".minnctapersm 16" not in compile_mlir(alone).ptx()
+    fit as they are, nor if there are few blocks."""
+    wide = SharedRows(n=2 * 8 * 32 * 64, rows=150, cluster=2, warps=8)
+    artifact = compile_mlir(wide.layer_norm())
+    assert ".minnctapersm 4" in artifact.ptx()
+    (launch,) = launches(graph_from_text(wide.layer_norm()).graph.ops)
+    found = emulated(launch, artifact.manifest.kernels[0], artifact)
+    assert found.outcome is Outcome.PASSED, found.text
+    for other in (replace(wide, n=8192), replace(wide, rows=4)):
+        assert ".minnctapersm 4" not in compile_mlir(other.layer_norm()).ptx()
 
 
 def test_rows_without_clusters_are_the_same_launch() -> None:
