@@ -140,11 +140,12 @@ public:
     bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
-    int64_t kept = isChanged ? measure(last).after : 0;
-    if (isChanged)
-      late.apply(std::clamp(budget - kept, kFewestAhead, kMostAhead));
-    suffices = isChanged && kept + kFewestAhead <= budget;
-    return isChanged;
+    if (!isChanged)
+      return false;
+    int64_t kept = measure(last).after;
+    suffices = kept + kFewestAhead <= budget;
+    late.apply(std::clamp((suffices ? budget : most) - kept, kFewestAhead, kMostAhead));
+    return true;
   }
 
   /// Whether the budget is enough for what is kept.

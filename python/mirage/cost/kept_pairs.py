@@ -54,11 +54,6 @@ class KeptElements:
         needed = self.across + min(FEWEST_AHEAD, self.late)
         return self.across > 0 and needed <= limit - OTHERS - OTHERS_BESIDE
 
-    @property
-    def held_beside(self) -> float:
-        """The registers of elements in a block that waits for others and needs more."""
-        return self.across + min(FEWEST_AHEAD, self.late)
-
 
 def kept_elements(analysis: BlockAnalysis, held: Callable[[Value], float]) -> KeptElements | None:
     """Return the elements that a kernel without products keeps; None if it keeps other values, or

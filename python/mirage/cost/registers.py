@@ -158,10 +158,10 @@ class RegisterEstimator(BlockAnalysis):
         kept = self._kept if self._wanted > beside else None
         if kept is None or not kept.fit(limit):
             return Registers(self._wanted, limit)
-        if beside < limit:  # it waits for the other blocks of its cluster
-            used = beside if kept.fit_beside(beside) else BASE + kept.held_beside
-            return Registers(min(limit, max(used, self._of_loops())), limit)
-        return Registers(min(limit, max(BASE + kept.held, self._of_loops())), limit)
+        # a block that waits for the others of its cluster leaves room for other ones if it can
+        fits = beside < limit and kept.fit_beside(beside)
+        used = beside if fits else BASE + kept.held
+        return Registers(min(limit, max(used, self._of_loops())), limit)
 
     @cached_property
     def _kept(self) -> KeptElements | None:
