@@ -22,6 +22,8 @@ ClusterSplit::ClusterSplit(kernel::LaunchOp launch, int64_t blocks)
     : launch(launch), blocks(blocks) {
   for (Operation &op : launch.getBody().front())
     connect(&op);
+  if (launch.getPlaces())
+    refuse("results with memory of their own");
   chooseCuts();
   if (reason)
     return;

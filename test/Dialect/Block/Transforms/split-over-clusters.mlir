@@ -191,11 +191,26 @@ kernel.graph @wide(%x: tensor<1x1024xf16>) -> tensor<1x256xf32> {
   ^bb0(%gx: tensor<1x1024xf16>):
     %l = block.loop [k = 4] {
       %a = block.load %gx [[m], [k]] : tensor<1x1024xf16> -> !block.tile<1x256xf16>
-      block.accumulate sum %a : !block.tile<1x256xf32>
+      %f = block.cast %a : (!block.tile<1x256xf16>) -> !block.tile<1x256xf32>
+      block.accumulate sum %f : !block.tile<1x256xf32>
     } : !block.tile<1x256xf32>
     %r = block.reduce sum %l dims [1] : (!block.tile<1x256xf32>) -> !block.tile<1x1xf32>
     %o = block.binary mul %l, %r : (!block.tile<1x256xf32>, !block.tile<1x1xf32>) -> !block.tile<1x256xf32>
     block.store %o [[m], []] : !block.tile<1x256xf32>
   }
   kernel.return %y : tensor<1x256xf32>
+}
+
+// -----
+
+kernel.graph @placed(%x: tensor<3x32xf16>, %cache: tensor<64x96xf16>, %at: tensor<1xi64>) -> tensor<3x32xf16> {
+  // expected-remark @+1 {{no cluster of blocks: expected results with memory of their own}}
+  %y = kernel.launch(%x, %at) grid [m = 3] schedule <warps = 1, stages = 1, cluster = 2> places [#kernel.place<result = 0, index = 1, offset = 0, shape = [64, 3, 32], steps = [96, 32, 1], digits = [1, 1]>] : (tensor<3x32xf16>, tensor<1xi64>) -> tensor<3x32xf16> {
+  ^bb0(%p: tensor<3x32xf16>, %i: tensor<1xi64>):
+    %t = block.load %p [[m], []] : tensor<3x32xf16> -> !block.tile<1x32xf16>
+    %s = block.reduce sum %t dims [1] : (!block.tile<1x32xf16>) -> !block.tile<1x1xf32>
+    %o = block.binary mul %t, %s : (!block.tile<1x32xf16>, !block.tile<1x1xf32>) -> !block.tile<1x32xf32>
+    block.store %o [[m], []] : !block.tile<1x32xf32>
+  }
+  kernel.return %y : tensor<3x32xf16>
 }

@@ -54,7 +54,8 @@ def SplitOverClusters : Pass<"mirage-split-over-clusters"> {
 
     If a launch cannot be divided in this way, a remark says why and it runs without
     clusters: other ops than elementwise ones, movements and totals along
-    the dimension that is cut, a size that the number of blocks does not divide, or no totals.
+    the dimension that is cut, a size that the number of blocks does not divide, results that are
+    stored to places in other tensors, or no totals, or some of more than 64 numbers.
   }];
   let statistics = [
     Statistic<"numSplit", "split", "launches whose blocks became clusters">,
