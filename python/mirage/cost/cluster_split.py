@@ -7,21 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from mirage.semantics.ops.block_ops import (
-    AccumulateFn,
-    Accumulator,
-    Load,
-    Loop,
-    Mask,
-    RunningMax,
-    TileMap,
+from mirage.semantics.ops.block_ops import AccumulateFn, Loop, TileMap
+from mirage.semantics.ops.kinds import (
+    Contraction,
+    Elementwise,
+    Scan,
+    Source,
+    Structure,
+    View,
+    all_ops,
 )
-from mirage.semantics.ops.kinds import Elementwise, Structure, View, all_ops
-from mirage.semantics.ops.movements import Reshape, Transpose
 from mirage.semantics.ops.op import Op, TensorType, Value
-from mirage.semantics.ops.tensor_ops import Constant, Matmul, Reduce
 from mirage.semantics.substitute import rename_ops
-from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Output
+from mirage.semantics.ugraph import Axis, BlockGraph, Launch, Output, loops
 
 PART = "part"
 """The axis along which the blocks of a cluster are."""
@@ -66,7 +64,7 @@ class _Splitter:
         names = {a.name for a in self.launch.grid}
         if PART in names or not self._choose_cuts() or not all(map(self._may_cut, self._ops)):
             return None
-        shared = [op for op in self._ops if isinstance(op, Loop) and self._can_share(op)]
+        shared = [x for x in loops(self.launch) if x in self._ops and self._can_share(x)]
         rounds = self._rounds(shared)
         return Split(self._written(shared), rounds) if rounds else None
 
@@ -86,8 +84,8 @@ class _Splitter:
         loads: dict[tuple[Value, TileMap, tuple[int, ...]], Value] = {}
         for op in self._ops:
             pairs = list(_same_dims(op))
-            if isinstance(op, Load):
-                tile = loads.setdefault((op.operands[0], op.map, op.result.shape), op.result)
+            if isinstance(op, Source) and op.cuts:
+                tile = loads.setdefault((op.operands[0], op.cuts, op.result.shape), op.result)
                 pairs = [((tile, d), (op.result, d)) for d, n in enumerate(tile.shape) if n > 1]
             for a, b in pairs:
                 first, second = self._leader(a), self._leader(b)
@@ -107,18 +105,22 @@ class _Splitter:
         dims = (d for d in range(len(value.shape)) if self._leader((value, d)) in self.cuts)
         return next(dims, None)
 
+    def _is_part(self, op: Op) -> bool:
+        """Return whether a block has the total of a part of what an op adds up."""
+        summed = op.over[0] if isinstance(op, Contraction) and _is_plain(op) else ()
+        return bool(summed) and self._cut(op.operands[0]) in summed
+
     def _may_cut(self, op: Op) -> bool:
         """Return whether an op can work on a part of a tile, if it has to."""
+        loaded = isinstance(op, Source) and bool(op.cuts)
         for value in op.results:
             dims = [d for d in range(len(value.shape)) if self._leader((value, d)) in self.cuts]
-            if len(dims) > 1 or (dims and not isinstance(op, (Load, *_PLAIN))):
+            if len(dims) > 1 or (dims and not loaded and not _is_plain(op)):
                 return False
-        inner = op.inside if isinstance(op, Structure) else ()
-        if isinstance(op, Reduce) and self._cut(op.operands[0]) in op.dims:
-            if op.result.type.size > MOST_NUMBERS:
-                return False
-        used = [op] if not isinstance(op, _PLAIN) else []
-        used += all_ops(inner)
+        if self._is_part(op) and op.result.type.size > MOST_NUMBERS:
+            return False
+        used = [] if _is_plain(op) else [op]
+        used += all_ops(op.inside if isinstance(op, Structure) else ())
         return all(self._cut(v) is None for o in used for v in o.operands)
 
     def _can_share(self, loop: Loop) -> bool:
@@ -127,7 +129,7 @@ class _Splitter:
             return False
         if any(v.type.size > MOST_NUMBERS for v in loop.results):
             return False
-        plain = (Load, Constant, Matmul, RunningMax, *_PLAIN)
+        plain = (Source, Contraction, Scan, Elementwise, View)
         if not all(isinstance(op, plain) for op in loop.body):
             return False
         last = {a.value for a in loop.accumulators if a.fn is AccumulateFn.LAST}
@@ -141,8 +143,7 @@ class _Splitter:
         for op in self._ops:
             read = [v for o in all_ops((op,)) for v in o.operands]
             before = max((depth.get(v, 0) for v in read), default=0)
-            cut = self._cut(op.operands[0]) if isinstance(op, Reduce) else None
-            total = op in shared or (isinstance(op, Reduce) and cut in op.dims)
+            total = op in shared or self._is_part(op)
             depth.update(dict.fromkeys(op.results, before + total))
         return max(depth.values(), default=0)
 
@@ -161,8 +162,8 @@ class _Splitter:
         known: dict[Value, Value] = {}
         loaded: dict[tuple[Value, TileMap], Value] = {}
         for op in self._ops:
-            if isinstance(op, Loop) and op in shared:
-                ops += self._share(op, known)
+            if (loop := next((x for x in shared if x is op), None)) is not None:
+                ops += self._share(loop, known)
             else:
                 ops.append(self._with_part(op))
         done: list[Op] = []
@@ -174,8 +175,8 @@ class _Splitter:
 
         for op in rename_ops(tuple(ops), names):  # loads of the same part are one
             (op,) = rename_ops((op,), {v: final(v) for v in known})
-            if isinstance(op, Load):
-                first = loaded.setdefault((op.operands[0], op.map), op.result)
+            if isinstance(op, Source) and op.cuts:
+                first = loaded.setdefault((op.operands[0], op.cuts), op.result)
                 if first is not op.result:
                     known[op.result] = first
                     continue
@@ -194,12 +195,11 @@ class _Splitter:
         return tuple((*axes, PART) if d == dim else axes for d, axes in enumerate(cuts))
 
     def _with_part(self, op: Op) -> Op:
-        """Return an op outside of loops on the block's part."""
-        if not isinstance(op, (Load, Mask)) or (dim := self._cut(op.result)) is None:
+        """Return an op outside of loops on the block's part. (Where padding begins does not matter
+        here.)"""
+        if not isinstance(op, Source) or (dim := self._cut(op.result)) is None:
             return op
-        if isinstance(op, Load):
-            return replace(op, map=self._cut_map(op.map, dim))
-        return replace(op, axes=(*op.axes, PART)) if op.dim == dim else op
+        return op.with_cuts(self._cut_map(op.cuts, dim))
 
     def _share(self, loop: Loop, known: dict[Value, Value]) -> Iterator[Op]:
         """Yield the loop with a part of its steps; its body, if that is one."""
@@ -211,33 +211,30 @@ class _Splitter:
 
         body: list[Op] = []
         for op in loop.body:
-            if isinstance(op, Load):
-                op = replace(op, map=tuple(map(moved, op.map)))
-            elif isinstance(op, Mask):
-                op = replace(op, axes=moved(op.axes))
-            if steps == 1 and isinstance(op, RunningMax):
+            if steps == 1 and isinstance(op, Scan):
                 known[op.result] = op.operands[0]
+            elif isinstance(op, Source) and op.cuts:
+                body.append(op.with_cuts(tuple(map(moved, op.cuts))))
             else:
-                body.append(op)
+                body.append(op.with_axes({axis: PART}) if steps == 1 else op)
         if steps > 1:
             yield replace(loop, axis=Axis(axis, steps), body=tuple(body))
             return
         yield from body
-        pairs: Iterator[tuple[Value, Accumulator]] = zip(
-            loop.results, loop.accumulators, strict=True
-        )
-        for result, accumulator in pairs:
+        for result, accumulator in zip(loop.results, loop.accumulators, strict=True):
             known[result] = known.get(accumulator.value, accumulator.value)
 
 
-_PLAIN = (Elementwise, Reduce, Transpose, Reshape, View)
-"""Ops that compute a part of their result from parts of their operands."""
+def _is_plain(op: Op) -> bool:
+    """Return whether an op computes a part of its result from parts of its operands."""
+    total = isinstance(op, Contraction) and len(op.operands) == 1
+    return total or isinstance(op, Elementwise | View)
 
 
 def _same_dims(op: Op) -> Iterator[tuple[_Dim, _Dim]]:
     """Yield the dimensions above 1 of an op's operands and those of its result with the same
     indices."""
-    if not isinstance(op, _PLAIN):
+    if not _is_plain(op):
         return
     result = op.result
     if isinstance(op, View):
@@ -245,8 +242,9 @@ def _same_dims(op: Op) -> Iterator[tuple[_Dim, _Dim]]:
             if op.operands[0].shape[dim] > 1:
                 yield (op.operands[0], dim), (result, to)
         return
+    summed = op.over[0] if isinstance(op, Contraction) else ()
     for operand in op.operands:
         beyond = len(result.shape) - len(operand.shape)
         for dim, size in enumerate(operand.shape):
-            if size > 1 and not (isinstance(op, Reduce) and dim in op.dims):
+            if size > 1 and dim not in summed:
                 yield (operand, dim), (result, dim + beyond)

@@ -62,9 +62,7 @@ def _features(
     compiled: Resources | None,
     tables: frozenset[tuple[Value, float]],
 ) -> KernelFeatures:
-    split = split_over_cluster(launch)
-    launch = launch if split is None else split.launch
-    launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
+    launch, rounds = _of_one_block(launch, compiled)
     estimated = estimator_of(launch)
     shifted = shifted_loads(estimated)
     account = Accountant(
@@ -75,7 +73,7 @@ def _features(
             warpgroups=launch.schedule.warpgroups,
             resident=launch.schedule.resident > 0,
             cluster=float(launch.schedule.cluster),
-            rounds=0.0 if split is None else float(split.rounds),
+            rounds=rounds,
             apart=_stores_apart(launch),
             shifted=bool(shifted),
         )
@@ -119,6 +117,15 @@ def _features(
     account.features.serial = not estimated.takes_turns()
     account.features.known = _known(launch, estimated, compiled)
     return account.features
+
+
+def _of_one_block(launch: Launch, compiled: Resources | None) -> tuple[Launch, float]:
+    """Return a launch as the compiler runs it, with other warps, and with blocks that share the
+    work of one position of the grid; and how often these exchange totals."""
+    split = split_over_cluster(launch)
+    launch = launch if split is None else split.launch
+    launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
+    return launch, 0.0 if split is None else float(split.rounds)
 
 
 def _with_threads(launch: Launch, compiled: Resources) -> Launch:

@@ -256,8 +256,8 @@ def Block_ClusterReduceOp : Block_ElementwiseOp<"cluster_reduce", "1", "true", [
     Inserted by `mirage-split-over-clusters`, outside of loops.
 
     ```mlir
-    %s = block.cluster_reduce sum %l rescale %m along [c] : !block.tile<16x1xf32> rescale : !block.tile<16x1xf32>
-    %t = block.cluster_reduce max %m along [c] : !block.tile<16x1xf32>
+    %a = block.cluster_reduce sum %l rescale %m along [s] : !block.tile<16x1xf32> rescale : !block.tile<16x1xf32>
+    %b = block.cluster_reduce max %m along [s] : !block.tile<16x1xf32>
     ```
   }];
   let arguments = (ins Mirage_ReduceFn:$fn, Block_TileType:$input, Optional<Block_TileType>:$rescale,
