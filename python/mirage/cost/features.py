@@ -65,19 +65,7 @@ def _features(
     launch, rounds = _of_one_block(launch, compiled)
     estimated = estimator_of(launch)
     shifted = shifted_loads(estimated)
-    account = Accountant(
-        KernelFeatures(
-            blocks=float(prod(a.extent for a in launch.grid)),
-            warps=float(launch.schedule.warps),
-            stages=float(launch.schedule.stages),
-            warpgroups=launch.schedule.warpgroups,
-            resident=launch.schedule.resident > 0,
-            cluster=float(launch.schedule.cluster),
-            rounds=rounds,
-            apart=_stores_apart(launch),
-            shifted=bool(shifted),
-        )
-    )
+    account = Accountant(_scheduled(launch, rounds, bool(shifted)))
     pairs = zip(launch.body.params, launch.operands, strict=True)
     readings = Readings({param for param, value in pairs if value in hot})
     shared = {op: grid.k for op, grid in estimated.grid.items()}
@@ -117,6 +105,21 @@ def _features(
     account.features.serial = not estimated.takes_turns()
     account.features.known = _known(launch, estimated, compiled)
     return account.features
+
+
+def _scheduled(launch: Launch, rounds: float, shifted: bool) -> KernelFeatures:
+    """Return the features that do not depend on the ops of a launch."""
+    return KernelFeatures(
+        blocks=float(prod(a.extent for a in launch.grid)),
+        warps=float(launch.schedule.warps),
+        stages=float(launch.schedule.stages),
+        warpgroups=launch.schedule.warpgroups,
+        resident=launch.schedule.resident > 0,
+        cluster=float(launch.schedule.cluster),
+        rounds=rounds,
+        apart=_stores_apart(launch),
+        shifted=shifted,
+    )
 
 
 def _of_one_block(launch: Launch, compiled: Resources | None) -> tuple[Launch, float]:
