@@ -13,6 +13,7 @@ using namespace mlir;
 void mirage::buildLowerBlock(OpPassManager &manager, const LowerBlockOptions &options) {
   manager.addPass(block::createKernelsToLaunches());
   manager.addNestedPass<kernel::GraphOp>(block::createViewTensors());
+  manager.addPass(block::createSplitOverClusters());
   manager.addPass(block::createLegalizeTiles());
   manager.addPass(block::createFlattenTiles());
   // Loads of the same tile are one.

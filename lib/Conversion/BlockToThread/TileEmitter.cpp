@@ -29,6 +29,7 @@ TileEmitter::TileEmitter(kernel::LaunchOp launch, OpBuilder &builder, ValueRange
 }
 
 void TileEmitter::run() {
+  announceStart();
   // Before there are roles: the one that copies takes as many steps as the others.
   if (!launch.getSchedule()->getResident())
     startPosition(gpu::BlockIdOp::create(builder, loc, gpu::Dimension::x));
@@ -84,6 +85,7 @@ void TileEmitter::emitOp(Operation *op) {
       })
       .Case<block::MaskOp>([&](auto mask) { emitMask(mask); })
       .Case<block::ReduceOp>([&](auto reduce) { emitReduce(reduce); })
+      .Case<block::ClusterReduceOp>([&](auto total) { emitClusterReduce(total); })
       .Case<block::CumulateOp>([&](auto cumulate) { emitCumulate(cumulate); })
       .Case<block::ArgsortOp>([&](auto argsort) { emitArgsort(argsort); })
       .Case<block::BroadcastOp>([&](block::BroadcastOp broadcast) {

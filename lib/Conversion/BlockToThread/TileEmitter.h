@@ -150,6 +150,9 @@ private:
   void emitMask(block::MaskOp op);
   void emitMapIntegers(block::MapIntegersOp op);
   void emitReduce(block::ReduceOp op);
+  void emitClusterReduce(block::ClusterReduceOp op);
+  void rescaleAll(llvm::MutableArrayRef<mlir::Value> values, llvm::ArrayRef<mlir::Value> maxima);
+  void announceStart();
   void emitCumulate(block::CumulateOp op);
   void emitArgsort(block::ArgsortOp op);
   void emitTranspose(block::TransposeOp op);
@@ -315,6 +318,8 @@ private:
   mlir::Value round;
   /// Number of the block in its cluster.
   mlir::Value clusterRank;
+  /// Whether all blocks of the cluster are known to have started.
+  bool startIsKnown = false;
   /// Indices of lookups of one row, in the role that copies.
   llvm::DenseMap<mlir::Operation *, TableRow> tableRows;
   llvm::DenseMap<mlir::Operation *, mlir::Value> stepsBefore, stepsHere;

@@ -80,6 +80,7 @@ void populateCopyPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &
 void populateMmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateSyncPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateBulkPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
+void populateClusterPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 void populateWgmmaPatterns(const mlir::TypeConverter &, mlir::RewritePatternSet &);
 
 } // namespace mirage::thread

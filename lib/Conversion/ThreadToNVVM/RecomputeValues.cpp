@@ -30,10 +30,15 @@ using namespace mirage;
 /// Registers of a thread other than those of values that live across barriers: addresses, and
 /// numbers in flight.
 constexpr int64_t kOthers = 16;
+/// The warps for which a multiprocessor has room where blocks wait for the others of their cluster,
+/// so that some work meanwhile; and the further registers of a thread for addresses in these.
+constexpr int64_t kWarpsBeside = 32, kOthersBeside = 8;
 /// The most ops that are repeated for a value.
 constexpr size_t kMostOps = 16;
 
 static bool isBarrier(Operation &op) {
+  if (isa<NVVM::ClusterWaitOp>(op))
+    return true;
   auto call = dyn_cast<LLVM::CallIntrinsicOp>(op);
   return call && call.getIntrin().starts_with("llvm.nvvm.barrier.cta.sync");
 }
@@ -113,7 +118,9 @@ private:
 /// Computes values again after the barriers of one block.
 class Recomputer {
 public:
-  Recomputer(Block &block, int64_t budget) : block(block), budget(budget), late(block) {}
+  /// `budget` registers should do, and there are no more than `most`.
+  Recomputer(Block &block, int64_t budget, int64_t most)
+      : block(block), budget(budget), most(most), late(block) {}
 
   bool run() {
     SmallVector<Operation *> barriers;
@@ -133,10 +140,16 @@ public:
     bool isChanged = late.hasLate();
     for (Operation *barrier : barriers)
       isChanged |= visit(barrier);
-    if (isChanged)
-      late.apply(std::clamp(budget - measure(last).after, kFewestAhead, kMostAhead));
-    return isChanged;
+    if (!isChanged)
+      return false;
+    int64_t kept = measure(last).after;
+    suffices = kept + kFewestAhead <= budget;
+    late.apply(std::clamp((suffices ? budget : most) - kept, kFewestAhead, kMostAhead));
+    return true;
   }
+
+  /// Whether the budget is enough for what is kept.
+  bool isEnough() const { return suffices; }
 
 private:
   /// Uses of the value behind the barrier.
@@ -201,7 +214,7 @@ private:
   bool visit(Operation *barrier) {
     Measured measured = measure(barrier);
     int64_t ahead = late.hasLate() ? kFewestAhead : 0;
-    if (measured.before <= budget || measured.after + ahead > budget)
+    if (measured.before <= budget || measured.after + ahead > most)
       return false;
     Cones cones(block);
     IRMapping kept = keep(barrier, measured.again, cones);
@@ -263,7 +276,8 @@ private:
   }
 
   Block &block;
-  const int64_t budget;
+  const int64_t budget, most;
+  bool suffices = false;
   LateOrder late;
 };
 
@@ -278,9 +292,23 @@ struct RecomputeValuesPass : mirage::impl::RecomputeValuesBase<RecomputeValuesPa
       std::optional<ArrayRef<int32_t>> threads = kernel.getKnownBlockSize();
       if (!threads)
         continue;
-      int64_t budget = (*target)->getMostRegisters(threads->front() / 32) - kOthers;
-      if (Recomputer(kernel.getBody().front(), budget).run())
-        ++numRecomputed;
+      Block &body = kernel.getBody().front();
+      int64_t warps = threads->front() / 32;
+      // If there are few blocks, there are none to work meanwhile.
+      bool isFew = kernel->hasAttr(NVVM::NVVMDialect::getMinctasmAttrName());
+      bool waits =
+          !isFew && warps < kWarpsBeside && llvm::any_of(body, llvm::IsaPred<NVVM::ClusterWaitOp>);
+      int64_t most = (*target)->getMostRegisters(warps) - kOthers;
+      int64_t budget = most;
+      if (waits)
+        budget = (*target)->getMostRegisters(kWarpsBeside) - kOthers - kOthersBeside;
+      Recomputer recomputer(body, budget, most);
+      if (!recomputer.run())
+        continue;
+      ++numRecomputed;
+      if (waits && recomputer.isEnough())
+        kernel->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(),
+                        Builder(&getContext()).getI32IntegerAttr(int32_t(kWarpsBeside / warps)));
     }
   }
 };

@@ -327,7 +327,8 @@ struct ConvertThreadToNVVMPass : mirage::impl::ConvertThreadToNVVMBase<ConvertTh
           populateReducePatterns, populateCumulatePatterns, populateArgsortPatterns,
           populateGlobalPatterns, populateGatherPatterns, populateRowCopyPatterns,
           populateSharedPatterns, populateCopyPatterns, populateMmaPatterns, populateSyncPatterns,
-          populateBulkPatterns, populateWgmmaPatterns, populateWarpNumberPatterns})
+          populateBulkPatterns, populateClusterPatterns, populateWgmmaPatterns,
+          populateWarpNumberPatterns})
       populate(converter, patterns);
     return applyPartialConversion(module, target, std::move(patterns));
   }

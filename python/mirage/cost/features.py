@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from mirage.cost.accountant import Accountant
+from mirage.cost.cluster_split import split_over_cluster
 from mirage.cost.contiguous_runs import contiguous_run, run_gap
 from mirage.cost.counted_ops import Counter, Facts, computed_from, exact_values, tiles_of
 from mirage.cost.kernel_features import KernelFeatures, Known
@@ -61,21 +62,10 @@ def _features(
     compiled: Resources | None,
     tables: frozenset[tuple[Value, float]],
 ) -> KernelFeatures:
-    launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
+    launch, rounds = _of_one_block(launch, compiled)
     estimated = estimator_of(launch)
     shifted = shifted_loads(estimated)
-    account = Accountant(
-        KernelFeatures(
-            blocks=float(prod(a.extent for a in launch.grid)),
-            warps=float(launch.schedule.warps),
-            stages=float(launch.schedule.stages),
-            warpgroups=launch.schedule.warpgroups,
-            resident=launch.schedule.resident > 0,
-            cluster=float(launch.schedule.cluster),
-            apart=_stores_apart(launch),
-            shifted=bool(shifted),
-        )
-    )
+    account = Accountant(_scheduled(launch, rounds, bool(shifted)))
     pairs = zip(launch.body.params, launch.operands, strict=True)
     readings = Readings({param for param, value in pairs if value in hot})
     shared = {op: grid.k for op, grid in estimated.grid.items()}
@@ -115,6 +105,30 @@ def _features(
     account.features.serial = not estimated.takes_turns()
     account.features.known = _known(launch, estimated, compiled)
     return account.features
+
+
+def _scheduled(launch: Launch, rounds: float, shifted: bool) -> KernelFeatures:
+    """Return the features that do not depend on the ops of a launch."""
+    return KernelFeatures(
+        blocks=float(prod(a.extent for a in launch.grid)),
+        warps=float(launch.schedule.warps),
+        stages=float(launch.schedule.stages),
+        warpgroups=launch.schedule.warpgroups,
+        resident=launch.schedule.resident > 0,
+        cluster=float(launch.schedule.cluster),
+        rounds=rounds,
+        apart=_stores_apart(launch),
+        shifted=shifted,
+    )
+
+
+def _of_one_block(launch: Launch, compiled: Resources | None) -> tuple[Launch, float]:
+    """Return a launch as the compiler runs it, with other warps, and with blocks that share the
+    work of one position of the grid; and how often these exchange totals."""
+    split = split_over_cluster(launch)
+    launch = launch if split is None else split.launch
+    launch = with_enough_warps(launch) if compiled is None else _with_threads(launch, compiled)
+    return launch, 0.0 if split is None else float(split.rounds)
 
 
 def _with_threads(launch: Launch, compiled: Resources) -> Launch:

@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from mirage.cost.block_analysis import BlockAnalysis
-from mirage.cost.kernel_features import FEWEST_AHEAD, MOST_AHEAD, MOST_LATE, OTHERS
+from mirage.cost.kernel_features import (
+    FEWEST_AHEAD,
+    MOST_AHEAD,
+    MOST_LATE,
+    OTHERS,
+    OTHERS_BESIDE,
+)
 from mirage.semantics.ugraph import (
     Elementwise,
     Op,
@@ -42,6 +48,11 @@ class KeptElements:
     def held(self) -> float:
         """The registers of elements if there are enough of them."""
         return self.across + min(MOST_AHEAD, self.late)
+
+    def fit_beside(self, limit: int) -> bool:
+        """Return whether ``limit`` registers are enough in a block that waits for others."""
+        needed = self.across + min(FEWEST_AHEAD, self.late)
+        return self.across > 0 and needed <= limit - OTHERS - OTHERS_BESIDE
 
 
 def kept_elements(analysis: BlockAnalysis, held: Callable[[Value], float]) -> KeptElements | None:

@@ -27,6 +27,10 @@ OTHERS, FEWEST_AHEAD, MOST_AHEAD = 16, 4, 32
 (``kOthers``), and the fewest and the most of those that are loaded before they are needed
 (``kFewestAhead``)."""
 
+WARPS_BESIDE, OTHERS_BESIDE = 32, 8
+"""The warps for which an SM has room where blocks wait for the others of their cluster, and the
+further registers of a thread in these (``kWarpsBeside``, ``kOthersBeside``)."""
+
 MOST_LATE = 512
 """The most elements of a thread that are loaded so: all of their loads and stores are written one
 after the other, and code for a thousand takes more than a second to compile."""
@@ -64,7 +68,8 @@ class KernelFeatures:
     warps: Num = 4.0
     stages: Num = 2.0
     warpgroups: Num = False  # whether four warps together multiply tiles in shared memory
-    cluster: Num = 1.0  # blocks that copy tiles for each other
+    cluster: Num = 1.0  # blocks that copy tiles for each other, or share one row
+    rounds: Num = 0.0  # times that these exchange totals, one after the other
     resident: Num = False  # whether blocks continue with another tile while they store one
     apart: Num = False  # whether groups of warps of such blocks own rows, which they store apart
     shifted: Num = False  # whether loops begin before their tiles' first elements, for boxes

@@ -25,6 +25,7 @@ import numpy as np
 from mirage.cost.cost_report import CostReport
 from mirage.cost.dependent_work import ODD, dependent_clocks
 from mirage.cost.ends import STORED, behind_loads, between_waves, last_stores, on_arrival
+from mirage.cost.exchanged_totals import exchanged
 from mirage.cost.first_bytes import HOT, from_memory, not_hidden
 from mirage.cost.kernel_features import KernelFeatures, Num
 from mirage.cost.kernel_kind import Kind, kind_of
@@ -204,7 +205,7 @@ def _of_all_waves(f: KernelFeatures, target: Target, o: Occupancy, chain: Num, l
     hidden = where(f.resident, (o.waves - 1.0) * latency, 0.0)
     warps = where(np.asarray(o.packed) > 1, 4.0, np.maximum(f.warps, 4.0))
     start = target.block_start * warps / 4.0 / o.packed
-    start = start + where(f.cluster > 1, CLUSTER_START, 0.0)
+    start = start + where((f.cluster > 1) & (f.rounds <= 0), CLUSTER_START, 0.0)
     return o.waves * chain - hidden + started * start
 
 
@@ -223,6 +224,8 @@ def _besides(f: KernelFeatures, kind: Kind, target: Target, o: Occupancy) -> Num
         time = where((f.steps <= 1) & (f.mma_once > 0), target.alone, 0.0)
     if somewhere(kind.groups):
         time = time + where(_turns(f, kind, o.together), BEFORE, 0.0)
+    if not is_zero(f.rounds):
+        time = time + exchanged(f, o)
     if f.known is not None:
         time = time + f.known.spilled * o.threads * f.blocks / target.spill_bytes
     return time

@@ -21,6 +21,7 @@ from mirage.cost.kernel_features import (
     PER_ACCUMULATOR,
     PER_LIVE,
     REGISTERS_SM,
+    WARPS_BESIDE,
 )
 from mirage.cost.occupancy import FEWEST_REGISTERS
 from mirage.cost.warpgroup_limits import why_no_warpgroups
@@ -150,11 +151,17 @@ class RegisterEstimator(BlockAnalysis):
 
     def run(self, registers_sm: int = REGISTERS_SM) -> Registers:
         """Return the estimate, on a chip with ``registers_sm`` registers per SM."""
-        limit = limit_of(self.launch.schedule, registers_sm)
-        kept = self._kept if self._wanted > limit else None
+        schedule = self.launch.schedule
+        limit = beside = limit_of(schedule, registers_sm)
+        if schedule.cluster > 1 and not schedule.warpgroups and schedule.warps < WARPS_BESIDE:
+            beside = limit_of(replace(schedule, warps=WARPS_BESIDE), registers_sm)
+        kept = self._kept if self._wanted > beside else None
         if kept is None or not kept.fit(limit):
             return Registers(self._wanted, limit)
-        return Registers(min(limit, max(BASE + kept.held, self._of_loops())), limit)
+        # a block that waits for the others of its cluster leaves room for other ones if it can
+        fits = beside < limit and kept.fit_beside(beside)
+        used = beside if fits else BASE + kept.held
+        return Registers(min(limit, max(used, self._of_loops())), limit)
 
     @cached_property
     def _kept(self) -> KeptElements | None:

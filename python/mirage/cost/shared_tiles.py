@@ -18,7 +18,7 @@ def given_loads(launch: Launch) -> frozenset[Source]:
     axis whose independent loads have the most bytes.
     """
     blocks = launch.schedule.cluster
-    if blocks == 1:
+    if blocks == 1 or not launch.schedule.warpgroups:
         return frozenset()
     found = {
         load: float(load.result.type.size * load.operands[0].dtype.bytes * loop.axis.extent)

@@ -81,6 +81,11 @@ class Target:
         return "warpgroup_mma" in self.abilities
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether blocks can read and write each other's shared memory."""
+        return "clusters" in self.abilities
+
+    @property
     def starts_early(self) -> bool:
         """Whether a kernel may start before the one that it depends on has ended."""
         return "dependent_launch" in self.abilities

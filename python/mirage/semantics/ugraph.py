@@ -101,8 +101,9 @@ class Schedule:
     keeps filled by the tensor memory accelerator; otherwise each warp multiplies tiles in its
     registers. ``resident`` is the largest number of blocks that are started, each of which computes
     several positions of the grid one after the other; 0 means one block for each position.
-    ``cluster`` is the number of neighbouring blocks along a grid axis that each copy a part of the
-    tiles that they share.
+    ``cluster`` is the number of blocks that run together: with ``warpgroups``, neighbours along a
+    grid axis, which each copy a part of the tiles that they share; otherwise, blocks that share the
+    work of one position of the grid.
     """
 
     warps: int = 4

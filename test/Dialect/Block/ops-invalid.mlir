@@ -749,3 +749,89 @@ kernel.graph @mapped_shapes(%a: tensor<6x8xi64>) -> tensor<6x1xi64> {
   }
   kernel.return %y : tensor<6x1xi64>
 }
+
+// -----
+
+kernel.graph @total_axes(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %r = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // expected-error @+1 {{expected one axis, got 2}}
+    %u = block.cluster_reduce sum %r along [m, c] : !block.tile<1x1xf32>
+    block.store %t [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}
+
+// -----
+
+kernel.graph @total_axis(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %r = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // expected-error @+1 {{expected an axis of the grid, got 'k'}}
+    %u = block.cluster_reduce sum %r along [k] : !block.tile<1x1xf32>
+    block.store %t [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}
+
+// -----
+
+kernel.graph @total_blocks(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %r = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // expected-error @+1 {{expected a schedule with engine = warp and clusters of the 2 blocks along 'm', got #kernel.schedule<warps = 4, stages = 1, cluster = 4>}}
+    %u = block.cluster_reduce sum %r along [m] : !block.tile<1x1xf32>
+    block.store %t [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}
+
+// -----
+
+kernel.graph @total_rescaled(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %r = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // expected-error @+1 {{expected a sum to rescale, got a maximum}}
+    %u = block.cluster_reduce max %r rescale %r along [c] : !block.tile<1x1xf32> rescale : !block.tile<1x1xf32>
+    block.store %t [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}
+
+// -----
+
+kernel.graph @total_shape(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %r = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // expected-error @+1 {{expected a maximum that broadcasts to 1x1, got 1x4}}
+    %u = block.cluster_reduce sum %r rescale %t along [c] : !block.tile<1x1xf32> rescale : !block.tile<1x4xf32>
+    block.store %t [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}
+
+// -----
+
+kernel.graph @total_in_loop(%x: tensor<2x16xf32>) -> tensor<2x1xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] : (tensor<2x16xf32>) -> tensor<2x1xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %s = block.loop [k = 4] {
+      %t = block.load %gx [[m], [c, k]] : tensor<2x16xf32> -> !block.tile<1x1xf32>
+      // expected-error @+1 {{expected to be in the body of kernel.launch, outside of loops}}
+      %u = block.cluster_reduce sum %t along [c] : !block.tile<1x1xf32>
+      block.accumulate sum %u : !block.tile<1x1xf32>
+    } : !block.tile<1x1xf32>
+    block.store %s [[m], [c]] : !block.tile<1x1xf32>
+  }
+  kernel.return %y : tensor<2x1xf32>
+}

@@ -236,3 +236,21 @@ kernel.graph @integer_totals(%a: tensor<32x16xi64>) -> (tensor<32x1xi64>, tensor
   }
   kernel.return %s, %c : tensor<32x1xi64>, tensor<32x4xi32>
 }
+
+// CHECK-LABEL: kernel.graph @shared_rows
+kernel.graph @shared_rows(%x: tensor<2x16xf32>) -> tensor<2x16xf32> {
+  %y = kernel.launch(%x) grid [m = 2, c = 4] schedule <warps = 4, stages = 1, cluster = 4> : (tensor<2x16xf32>) -> tensor<2x16xf32> {
+  ^bb0(%gx: tensor<2x16xf32>):
+    %t = block.load %gx [[m], [c]] : tensor<2x16xf32> -> !block.tile<1x4xf32>
+    %m = block.reduce max %t dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // CHECK: block.cluster_reduce max %[[M:.*]] along [c] : !block.tile<1x1xf32>
+    %n = block.cluster_reduce max %m along [c] : !block.tile<1x1xf32>
+    %d = block.binary sub %t, %n : (!block.tile<1x4xf32>, !block.tile<1x1xf32>) -> !block.tile<1x4xf32>
+    %s = block.reduce sum %d dims [1] : (!block.tile<1x4xf32>) -> !block.tile<1x1xf32>
+    // CHECK: block.cluster_reduce sum %{{.*}} rescale %[[M]] along [c] : !block.tile<1x1xf32> rescale : !block.tile<1x1xf32>
+    %l = block.cluster_reduce sum %s rescale %m along [c] : !block.tile<1x1xf32> rescale : !block.tile<1x1xf32>
+    %o = block.binary mul %d, %l : (!block.tile<1x4xf32>, !block.tile<1x1xf32>) -> !block.tile<1x4xf32>
+    block.store %o [[m], [c]] : !block.tile<1x4xf32>
+  }
+  kernel.return %y : tensor<2x16xf32>
+}

@@ -275,9 +275,9 @@ kernel.graph @cluster_size(%x: tensor<8xf32>) -> tensor<8xf32> {
 
 // -----
 
-kernel.graph @cluster_engine(%x: tensor<8xf32>) -> tensor<8xf32> {
-  // expected-error @+1 {{expected clusters with engine = warpgroup alone, got 2}}
-  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, cluster = 2> : (tensor<8xf32>) -> tensor<8xf32> {
+kernel.graph @shared_cluster_size(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error @+1 {{expected a cluster of 1, 2, 4, 8 or 16 blocks, got 32}}
+  %y = kernel.launch(%x) grid [m = 2] schedule <warps = 4, stages = 1, cluster = 32> : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%gx: tensor<8xf32>):
     %t = block.load %gx [[m]] : tensor<8xf32> -> !block.tile<4xf32>
     block.store %t [[m]] : !block.tile<4xf32>

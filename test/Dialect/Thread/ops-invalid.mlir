@@ -890,3 +890,57 @@ func.func @integers_step(%x: !thread.fragment<16x8xi64, #acc>) {
   %y = thread.integers %x ["load 0 1", "pow 0 0 : i64"] : (!thread.fragment<16x8xi64, #acc>) -> !thread.fragment<16x8xi64, #acc>
   return
 }
+
+// -----
+
+#row = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = []>
+
+func.func @gathered_blocks(%f: !thread.fragment<1x1xf32, #row>) {
+  // expected-error @+1 {{expected 2, 4, 8 or 16 blocks, got 3}}
+  %a:3 = thread.cluster_gather %f blocks 3 : !thread.fragment<1x1xf32, #row> -> !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xf32, #row>
+  return
+}
+
+// -----
+
+#row = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = []>
+
+func.func @gathered_results(%f: !thread.fragment<1x1xf32, #row>) {
+  // expected-error @+1 {{expected one result for each of the 4 blocks and 1 operands, got 2}}
+  %a:2 = thread.cluster_gather %f blocks 4 : !thread.fragment<1x1xf32, #row> -> !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xf32, #row>
+  return
+}
+
+// -----
+
+#row = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = []>
+
+func.func @gathered_types(%f: !thread.fragment<1x1xf32, #row>) {
+  // expected-error @+1 {{expected results of the operand's type}}
+  %a:2 = thread.cluster_gather %f blocks 2 : !thread.fragment<1x1xf32, #row> -> !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xi64, #row>
+  return
+}
+
+// -----
+
+#row = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = []>
+
+func.func @gathered_in_loop(%f: !thread.fragment<1x1xf32, #row>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  scf.for %i = %c0 to %n step %c1 {
+    // expected-error @+1 {{expected to be outside of loops, in which others would write while a block still reads}}
+    %a:2 = thread.cluster_gather %f blocks 2 : !thread.fragment<1x1xf32, #row> -> !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xf32, #row>
+  }
+  return
+}
+
+// -----
+
+#row = #thread.layout<reg = [], lane = [[0, 0], [0, 0], [0, 0], [0, 0], [0, 0]], warp = []>
+
+func.func @gathered_elements(%f: !thread.fragment<1x1xf32, #row>, %i: !thread.fragment<1x1xi64, #row>) {
+  // expected-error @+1 {{expected operands of one element type, got 'f32' and}}
+  %a:4 = thread.cluster_gather %f, %i blocks 2 : !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xi64, #row> -> !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xf32, #row>, !thread.fragment<1x1xi64, #row>, !thread.fragment<1x1xi64, #row>
+  return
+}

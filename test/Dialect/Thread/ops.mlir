@@ -185,6 +185,12 @@ func.func @roles(%map: !thread.tensormap<64x64xf16, swizzle = 128>, %g: memref<6
   %rank = thread.cluster_rank
   // CHECK: thread.cluster_barrier
   thread.cluster_barrier
+  // CHECK: thread.cluster_arrive
+  thread.cluster_arrive
+  // CHECK: thread.cluster_wait
+  thread.cluster_wait
+  // CHECK: %{{.*}}:2 = thread.cluster_gather %{{.*}} blocks 2 {scratch = 64 : i64} :
+  %all:2 = thread.cluster_gather %f blocks 2 {scratch = 64 : i64} : !thread.fragment<16x8xf32, #acc> -> !thread.fragment<16x8xf32, #acc>, !thread.fragment<16x8xf32, #acc>
   // CHECK: thread.store_remote %{{.*}}, %{{.*}} rank %{{.*}} :
   thread.store_remote %f, %v rank %i : !thread.fragment<16x8xf32, #acc>, !thread.shared<16x8xf32>
   // CHECK: thread.load_remote %{{.*}} rank %{{.*}} :

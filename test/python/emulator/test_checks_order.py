@@ -202,6 +202,7 @@ def test_cluster_barriers_order_distributed_shared_memory() -> None:
     options: dict[str, Any] = {"blocks": 2, "cluster": (2,)}
     launch(_PEER.format(_SYNC, _SYNC), [np.zeros(1)], declarations=TILE, **options)
     fails((RaceError, UninitialisedReadError), "expected", _PEER.format(_SYNC, ""), **options)  # type: ignore[arg-type]
+    fails(MissingWaitError, "may not have started", _PEER.format("", _SYNC), **options)
     relaxed = _SYNC.replace("arrive", "arrive.relaxed")
     fails(
         RaceError, r"write by warp 0 of block \(1, 0, 0\)", _PEER.format(_SYNC, relaxed), **options

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 from mirage.compiler import ptxas
-from mirage.cost import accountant, kernel_features, packed_blocks, registers, shared_tiles
+from mirage.cost import (
+    accountant,
+    cluster_split,
+    kernel_features,
+    packed_blocks,
+    registers,
+    shared_tiles,
+)
 from mirage.cost.target import TARGETS
 from mirage.runtime.launching import fast, tensor_maps
 from mirage.semantics.indexing import strides
@@ -20,10 +27,13 @@ THREAD = "include/mirage/Dialect/Thread/IR/Thread.h"
 PACK = "lib/Dialect/Thread/Transforms/PackBlocks.cpp"
 PAIRS = [
     (accountant.GROUP_ROWS, THREAD, "kGroupRows = "),
+    (cluster_split.MOST_NUMBERS, f"{BLOCK}/Analysis/ClusterSplit.cpp", "kMostNumbers = "),
     (fast.VERSION, "python/mirage/runtime/native/launcher.c", '"VERSION", '),
     (kernel_features.FEWEST_AHEAD, f"{NVVM}/LateOrder.h", "kFewestAhead = "),
     (kernel_features.MOST_AHEAD, f"{NVVM}/LateOrder.h", "kMostAhead = "),
     (kernel_features.OTHERS, f"{NVVM}/RecomputeValues.cpp", "kOthers = "),
+    (kernel_features.OTHERS_BESIDE, f"{NVVM}/RecomputeValues.cpp", "kOthersBeside = "),
+    (kernel_features.WARPS_BESIDE, f"{NVVM}/RecomputeValues.cpp", "kWarpsBeside = "),
     (packed_blocks.FEWEST_WAVES, PACK, "kFewestWaves = "),
     (packed_blocks.MOST_STORED, PACK, "kMostStored = "),
     (32 * packed_blocks.MOST_WARPS, PACK, "kMostThreads = "),

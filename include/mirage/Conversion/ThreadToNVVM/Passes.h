@@ -3,6 +3,8 @@
 #ifndef MIRAGE_CONVERSION_THREADTONVVM_PASSES_H
 #define MIRAGE_CONVERSION_THREADTONVVM_PASSES_H
 
+#include "mirage/Target/Chip.h"
+
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/Pass.h"
 

@@ -44,6 +44,10 @@ def RecomputeValues : Pass<"mirage-recompute-values", "::mlir::gpu::GPUModuleOp"
     the kernel only reads, are loaded there, 4 to 32 registers of them ahead of their use, also if they
     alone need more registers than there are; these tensors and the stored ones are no longer
     `noalias`, so that compilers keep that order. The same ops have the same operands as before.
+
+    In blocks that wait for the others of their cluster, this is done from 40 registers on, and if
+    these are enough for what is kept, room for 32 warps on a multiprocessor is requested: others
+    work while some wait.
   }];
   let options = [ChipOption];
   let statistics = [Statistic<"numRecomputed", "recomputed", "kernels that compute values again">];

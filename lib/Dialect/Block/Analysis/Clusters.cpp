@@ -55,7 +55,15 @@ static int64_t getSharedBytes(kernel::LaunchOp launch, StringRef axis, int64_t b
   return total;
 }
 
+/// The axis along which blocks exchange totals.
+static StringRef getExchangeAxis(kernel::LaunchOp launch) {
+  auto totals = launch.getBody().getOps<ClusterReduceOp>();
+  return totals.empty() ? StringRef() : (*totals.begin()).getAxis();
+}
+
 StringRef mirage::block::getClusterAxis(kernel::LaunchOp launch, int64_t blocks) {
+  if (!launch.getSchedule()->usesWarpgroups())
+    return getExchangeAxis(launch);
   StringRef best;
   int64_t most = 0;
   for (auto [name, extent] : llvm::zip_equal(launch.getGridNames(), launch.getGridExtents())) {
@@ -72,7 +80,7 @@ StringRef mirage::block::getClusterAxis(kernel::LaunchOp launch, int64_t blocks)
 int64_t mirage::block::getSharers(LoadOp load) {
   auto launch = load->getParentOfType<kernel::LaunchOp>();
   int64_t blocks = launch.getSchedule()->getCluster();
-  if (blocks == 1 || !isa<LoopOp>(load->getParentOp()))
+  if (blocks == 1 || !launch.getSchedule()->usesWarpgroups() || !isa<LoopOp>(load->getParentOp()))
     return 1;
   StringRef axis = getClusterAxis(launch, blocks);
   return axis.empty() || isCutAlong(load, axis) || !hasParts(load, blocks) ? 1 : blocks;
@@ -82,6 +90,11 @@ std::optional<std::string> mirage::block::whyNoCluster(kernel::LaunchOp launch, 
   std::string text;
   llvm::raw_string_ostream stream(text);
   StringRef axis = getClusterAxis(launch, blocks);
+  if (!launch.getSchedule()->usesWarpgroups()) {
+    if (!axis.empty())
+      return std::nullopt;
+    return "totals over the blocks of each cluster (mirage-split-over-clusters), got none";
+  }
   if (axis.empty()) {
     stream << "an axis of a multiple of " << blocks << " blocks along which loops load the same "
            << "tiles, of a multiple of " << thread::kPartRows * blocks << " rows, got a grid of ";

@@ -320,6 +320,37 @@ LogicalResult ReduceOp::verify() {
   return verifyTotalType(*this);
 }
 
+StringRef ClusterReduceOp::getAxis() { return cast<StringAttr>(getAxes()[0]).getValue(); }
+
+LogicalResult ClusterReduceOp::verify() {
+  auto launch = dyn_cast<kernel::LaunchOp>((*this)->getParentOp());
+  if (!launch)
+    return emitOpError("expected to be in the body of kernel.launch, outside of loops");
+  if (getAxes().size() != 1)
+    return emitOpError("expected one axis, got ") << getAxes().size();
+  std::optional<int64_t> blocks = launch.getGridExtent(getAxis());
+  if (!blocks)
+    return emitOpError("expected an axis of the grid, got '") << getAxis() << "'";
+  if (auto schedule = launch.getSchedule();
+      schedule && (schedule->usesWarpgroups() || schedule->getCluster() != *blocks))
+    return emitOpError("expected a schedule with engine = warp and clusters of the ")
+           << *blocks << " blocks along '" << getAxis() << "', got " << *schedule;
+  if (getRescale() && getFn() != ReduceFn::Sum)
+    return emitOpError("expected a sum to rescale, got a maximum");
+  if (getRescale()) {
+    if (failed(verifyFloats(*this)))
+      return failure();
+    auto shape = broadcastShapes(shapeOf(getRescale()), shapeOf(getInput()));
+    if (tileOf(getRescale()).getElementType() != tileOf(getInput()).getElementType())
+      return emitOpError("expected a maximum of the sum's element type, got ")
+             << getRescale().getType() << " for " << getInput().getType();
+    if (!shape || ArrayRef<int64_t>(*shape) != shapeOf(getInput()))
+      return emitOpError("expected a maximum that broadcasts to ")
+             << formatShape(shapeOf(getInput())) << ", got " << formatShape(shapeOf(getRescale()));
+  }
+  return verifyTotalType(*this);
+}
+
 LogicalResult CumulateOp::verify() {
   if (failed(verifyCumulate(*this, shapeOf(getInput()), getDim(), shapeOf(getResult()))))
     return failure();

@@ -42,12 +42,11 @@ LogicalResult ScheduleAttr::verify(function_ref<InFlightDiagnostic()> emitError,
   if (resident < 0 || (resident && engine != Engine::Warpgroup))
     return emitError() << "expected resident blocks with engine = warpgroup alone, got "
                        << resident;
-  // Larger ones are not portable.
-  constexpr int64_t mostBlocks = 8;
-  if (cluster < 1 || cluster > mostBlocks || !llvm::isPowerOf2_64(cluster))
-    return emitError() << "expected a cluster of 1, 2, 4 or 8 blocks, got " << cluster;
-  if (cluster > 1 && engine != Engine::Warpgroup)
-    return emitError() << "expected clusters with engine = warpgroup alone, got " << cluster;
+  // Larger ones than 8 are not portable; what needs whole rows is worth it.
+  bool isPair = engine == Engine::Warpgroup;
+  if (cluster < 1 || cluster > (isPair ? 8 : 16) || !llvm::isPowerOf2_64(cluster))
+    return emitError() << "expected a cluster of " << (isPair ? "1, 2, 4 or 8" : "1, 2, 4, 8 or 16")
+                       << " blocks, got " << cluster;
   if (resident % cluster)
     return emitError() << "expected whole clusters of " << cluster << " resident blocks, got "
                        << resident;

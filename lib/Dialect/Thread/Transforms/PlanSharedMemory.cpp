@@ -78,6 +78,9 @@ private:
       int64_t first = order[op], last = order[op];
       if (isWithinRoles(op) && !reader)
         std::tie(first, last) = roles;
+      // Others write to it as soon as they get there.
+      if (isa<ClusterGatherOp>(op))
+        first = 0;
       buffers.push_back({op, true, {op}});
       problem.buffers.push_back({scratch.getScratchBytes(), 16, first, last});
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirage.emulator.errors import DivergenceError
+from mirage.emulator.errors import DivergenceError, MissingWaitError
 from mirage.emulator.machine.cohort import Array, Cohort
 from mirage.emulator.machine.flags import all_of, any_of
 from mirage.emulator.machine.operands import store
@@ -192,6 +192,21 @@ class ClusterBarriers:
         self.done = np.zeros((clusters, 2 * machine.agents), np.int32)
         self.owed = np.full((machine.warps, 32), -1, np.int64)
         self.waiting: list[Waiting] = []
+        self.passed = np.zeros(machine.blocks, bool)  # blocks in which a thread has waited
+
+    def require_started(self, c: Cohort, others: Array, address: Array) -> None:
+        """Check that blocks have started whose shared memory is accessed by another one: threads
+        of that one have waited for all threads of the cluster."""
+        bad = others & ~self.passed[self.machine.block_of_row[c.rows]][:, None] & c.active()
+        if any_of(bad):
+            self.machine.fail(
+                MissingWaitError,
+                "expected a cluster barrier before the first access to the shared memory of "
+                "another block, which may not have started, got {address:#x}",
+                c,
+                bad,
+                address,
+            )
 
     def grow_agents(self, before: int, after: int) -> None:
         """Widen the clock vectors."""
@@ -255,6 +270,7 @@ class ClusterBarriers:
         if any_of(go):
             done = c.keep(go)
             self.owed[done.rows] = np.where(done.active(), -1, self.owed[done.rows])
+            self.passed[machine.block_of_row[done.rows]] = True
             if machine.checks and acquire:
                 seen = self.done[machine.domain_of_row[done.rows]]
                 machine.clocks[done.rows] = np.maximum(machine.clocks[done.rows], seen)

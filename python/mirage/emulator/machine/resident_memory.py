@@ -36,6 +36,9 @@ class SharedMemory:
             rank = own - 1
             cluster = self.machine.cluster_blocks
             remote = (own > 0) & (rank < cluster)
+            if self.machine.checks:
+                others = remote & (rank != block % cluster)
+                self.machine.cluster_barriers.require_started(c, others, address)
             offset = np.where(remote, address & ((1 << RANK_SHIFT) - 1), address)
             block = np.where(remote, block // cluster * cluster + rank, block)
             self.races.remote(c.rows)

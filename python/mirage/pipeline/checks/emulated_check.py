@@ -44,6 +44,8 @@ from mirage.semantics.ugraph import KernelGraph, Op, launches
 WORK = 60_000
 """The warp-instructions of a kernel that the emulator executes: the limit for one block; further
 blocks run as long as the total stays below it (about a second)."""
+SHARED = 4
+"""The factor on the limit for the blocks of a cluster that share the work of one."""
 BYTES = 1 << 30
 """The most bytes of a kernel's tensors."""
 
@@ -132,7 +134,10 @@ def _attempt(
             work += _run(kernel, artifact, memory, blocks[1:], 2 * WORK)
         compared = compare(op, memory, sum(_positions(op, kernel, b) for b in blocks))
     except InstructionBudgetError:
-        raise TooLargeError(f"one block is more than {WORK:,} warp-instructions") from None
+        what = "the blocks of a row are" if _shares(op, kernel) else "one block is"
+        raise TooLargeError(
+            f"{what} more than {_most_work(op, kernel):,} warp-instructions"
+        ) from None
     except (UnknownInstructionError, PtxSyntaxError, LaunchError, UnknownArgumentsError) as error:
         return said(Outcome.UNCHECKED, str(error).splitlines()[0])
     except (EmulatorError, WrongValueError) as error:
@@ -166,7 +171,8 @@ def _last_block(
         rng, size = np.random.default_rng(total), artifact.manifest.size
         memory = memory_for(op, kernel, rng, positive=positive, size=size, stores=stores)
         try:
-            return launch, memory, _run(launch, artifact, memory, (blocks // together - 1,), WORK)
+            most = _most_work(op, kernel)
+            return launch, memory, _run(launch, artifact, memory, (blocks // together - 1,), most)
         except InstructionBudgetError:
             if blocks == numbers[-1]:
                 raise
@@ -195,10 +201,22 @@ def _clusters(kernel: KernelLaunch) -> int:
 def _positions(op: Op, kernel: KernelLaunch, cluster: int) -> int:
     """Return the number of grid positions that the blocks of a cluster compute."""
     positions, together = _shared_positions(op), _together(kernel)
+    if _shares(op, kernel):
+        return 1
     if positions is None:
         return together * _packed(op, kernel)
     blocks = range(cluster * together, (cluster + 1) * together)
     return sum(len(range(block, positions, prod(kernel.grid))) for block in blocks)
+
+
+def _shares(op: Op, kernel: KernelLaunch) -> bool:
+    """Return whether the blocks of a cluster share the work of one position of the grid."""
+    return _together(kernel) > 1 and not any(x.schedule.warpgroups for x in launches((op,)))
+
+
+def _most_work(op: Op, kernel: KernelLaunch) -> int:
+    """Return the most warp-instructions of a block, or of the blocks of a cluster."""
+    return WORK * SHARED if _shares(op, kernel) else WORK
 
 
 def _packed(op: Op, kernel: KernelLaunch) -> int:

@@ -77,6 +77,8 @@ def _launches(launch: Launch) -> Iterator[Launch]:
     grid = {a.name: blocks if a.extent % cluster == 0 else a.extent for a in launch.grid}
     made = [before]
     for steps in (2 * stages + 1, stages + 1, 2):
+        if not launch.schedule.warpgroups:  # the blocks of a cluster share the steps
+            steps = -(-steps // cluster) * cluster
         try:
             small = smaller(launch, dict.fromkeys(before, steps) | grid)
         except NotSmallerError:

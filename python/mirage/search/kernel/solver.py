@@ -262,6 +262,7 @@ class KernelSolver:
         found = columns_of(
             analysis.use, kind, self.limits.columns, self.limits.seed,
             row if self.target.has_warpgroups else 0,
+            self.target.has_clusters,
             lambda columns: columns.suiting(tiled, problem.table.sizes),
         )  # fmt: skip
         if found is None:

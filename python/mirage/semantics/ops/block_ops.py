@@ -54,6 +54,9 @@ class Load(Source):
     def reads_axes(self) -> frozenset[str]:
         return frozenset(axis for axes in self.map for axis in axes)
 
+    def with_cuts(self, cuts: TileMap) -> Load:
+        return replace(self, map=cuts)
+
     def with_axes(self, names: Mapping[str, str]) -> Load:
         return replace(self, map=renamed_map(self.map, names))
 

@@ -65,6 +65,11 @@ class Source(Op):
         """For a load of a tensor, the axes that cut each dimension."""
         return ()
 
+    def with_cuts(self, cuts: tuple[tuple[str, ...], ...]) -> Op:
+        """Return the load with other axes that cut each dimension. Raises :class:`UnknownOp` where
+        an op does not say."""
+        raise unknown(self, "other axes that cut a tensor")
+
     @property
     def tiled(self) -> tuple[Tiled, ...]:
         """How the op cuts the tensors from which it loads."""

@@ -13,10 +13,10 @@ namespace mirage::block {
 
 /// The axis of the grid along which the blocks of a cluster of `blocks` share most of the bytes
 /// that loops copy, among the axes whose extent `blocks` divides; empty if they share nothing.
+/// Without warpgroups, the axis along which blocks exchange totals.
 llvm::StringRef getClusterAxis(kernel::LaunchOp launch, int64_t blocks);
 
 /// The reason why blocks of a launch cannot work in clusters of `blocks`; nullopt if they can.
-/// Precondition: warpgroups compute its products.
 std::optional<std::string> whyNoCluster(kernel::LaunchOp launch, int64_t blocks);
 
 /// The number of blocks that each copy a part of the load's tile for all of them: 1 if each block

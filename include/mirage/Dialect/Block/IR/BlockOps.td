@@ -245,6 +245,33 @@ def Block_ReduceOp : Block_OtherTileOp<"reduce",
   let hasFolder = 1;
 }
 
+def Block_ClusterReduceOp : Block_ElementwiseOp<"cluster_reduce", "1", "true", [AllTypesMatch<["input", "result"]>]> {
+  let summary = "sum or maximum over the blocks of a cluster";
+  let description = [{
+    The element-wise sum or maximum of the operand over all blocks along a grid axis; these are
+    one cluster, and all of them get the result, the same to the bit. A sum may be rescaled, as
+    the accumulators of a loop are: where `m` is the maximum of a block's own part and `m_all`
+    that of all blocks, each summand is multiplied by `exp(m - m_all)`.
+
+    Inserted by `mirage-split-over-clusters`, outside of loops.
+
+    ```mlir
+    %a = block.cluster_reduce sum %l rescale %m along [s] : !block.tile<16x1xf32> rescale : !block.tile<16x1xf32>
+    %b = block.cluster_reduce max %m along [s] : !block.tile<16x1xf32>
+    ```
+  }];
+  let arguments = (ins Mirage_ReduceFn:$fn, Block_TileType:$input, Optional<Block_TileType>:$rescale,
+                       StrArrayAttr:$axes);
+  let assemblyFormat = [{
+    $fn $input (`rescale` $rescale^)? `along` custom<AxisNames>($axes) attr-dict `:` qualified(type($result))
+    (`rescale` `:` qualified(type($rescale))^)?
+  }];
+  let extraClassDeclaration = extraDeclaration # [{
+    /// The axis of the grid along which the blocks of the cluster are.
+    ::llvm::StringRef getAxis();
+  }];
+}
+
 def Block_CumulateOp : Block_OtherTileOp<"cumulate", "::std::optional<unsigned>(dim)", "false"> {
   let summary = "sums, maxima or products of the elements so far along a dimension of a tile";
   let description = [{

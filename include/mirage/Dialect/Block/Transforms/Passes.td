@@ -40,6 +40,29 @@ def ViewTensors : Pass<"mirage-view-tensors", "::mirage::kernel::GraphOp"> {
   ];
 }
 
+def SplitOverClusters : Pass<"mirage-split-over-clusters"> {
+  let summary = "share the work of one position of the grid among the blocks of a cluster";
+  let description = [{
+    For launches with clusters that warps compute (`#kernel.schedule`). The grid gets one more
+    axis, along which the blocks of a cluster are. Each of them has a part of the tiles
+    that are stored, cut along their longest dimension, and of all tiles that these are computed
+    from, as far as the dimension reaches. Loops whose number of steps the number of blocks
+    divides take a part of the steps in each block; a loop of which one step is left
+    becomes its body. Totals, over a dimension that is cut or over steps that are shared,
+    are combined by `block.cluster_reduce`. What a launch means does not change, except for the
+    order in which numbers are added up.
+
+    If a launch cannot be divided in this way, a remark says why and it runs without
+    clusters: other ops than elementwise ones, movements and totals along
+    the dimension that is cut, a size that the number of blocks does not divide, results that are
+    stored to places in other tensors, or no totals, or some of more than 64 numbers.
+  }];
+  let statistics = [
+    Statistic<"numSplit", "split", "launches whose blocks became clusters">,
+    Statistic<"numTotals", "totals", "totals over clusters">];
+  let dependentDialects = ["::mirage::block::BlockDialect"];
+}
+
 def LegalizeTiles : Pass<"mirage-legalize-tiles"> {
   let summary = "rewrite block graphs into forms that code can be generated for";
   let description = [{

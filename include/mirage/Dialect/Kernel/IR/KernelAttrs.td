@@ -91,14 +91,18 @@ def Kernel_ScheduleAttr : Kernel_Attr<"Schedule", "schedule"> {
     stores one tile, the factors of the next are already being copied. With 0, there is
     one block for each position of the grid.
 
-    With `cluster`, this many blocks run together. They are neighbours along one axis of
-    the grid, and each of them copies its share of the tiles that do not depend on this
-    axis to all of them. Of the axes whose extents `cluster` divides, it is the one
-    along which the most is shared.
+    With `cluster`, this many blocks run together. With `engine = warpgroup`, they are
+    neighbours along one axis of the grid, and each of them copies its share of the tiles
+    that do not depend on this axis to all of them. Of the axes whose extents `cluster`
+    divides, it is the one along which the most is shared. With `engine = warp`, they share
+    the work of one position of the grid: each of them has a part of the columns of what
+    it stores and takes a part of the steps of its loops, and they exchange totals
+    (`mirage-split-over-clusters`).
 
     Examples: `#kernel.schedule<warps = 4, stages = 3>`,
     `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, resident = 132>`,
-    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, cluster = 2>`.
+    `#kernel.schedule<warps = 8, stages = 4, engine = warpgroup, cluster = 2>`,
+    `#kernel.schedule<warps = 8, stages = 1, cluster = 16>`.
   }];
   let parameters = (ins "int64_t":$warps, "int64_t":$stages,
                         DefaultValuedParameter<"::mirage::kernel::Engine",

@@ -1,6 +1,6 @@
 //===- ThreadAsyncOps.td - ops of sm_90 and for launches -------*- tablegen -*-===//
 //
-// Mbarriers, the tensor memory accelerator, warpgroup products, clusters,
+// Mbarriers, the tensor memory accelerator, warpgroup products,
 // dependent launches, and ops with which blocks combine results inside a launch.
 //
 //===----------------------------------------------------------------------===//
@@ -305,56 +305,6 @@ def Thread_WgmmaWaitOp : Thread_SyncOp<"wgmma_wait", [Thread_Needs<"WarpgroupMma
                        Variadic<Thread_FragmentType>:$accs);
   let results = (outs Variadic<Thread_FragmentType>:$results);
   let assemblyFormat = "$pending (`(` $accs^ `)`)? attr-dict (`:` type($accs)^)?";
-}
-
-//===----------------------------------------------------------------------===//
-// Clusters
-//===----------------------------------------------------------------------===//
-
-def Thread_ClusterBarrierOp : Thread_SyncOp<"cluster_barrier", [Thread_Needs<"Clusters">]> {
-  let summary = "all threads of the cluster wait for each other";
-  let description = [{
-    ```mlir
-    thread.cluster_barrier
-    ```
-  }];
-  let assemblyFormat = "attr-dict";
-}
-
-def Thread_ClusterRankOp : Thread_Op<"cluster_rank", [Thread_Needs<"Clusters">, Pure]> {
-  let summary = "the rank of the block in its cluster";
-  let description = [{
-    ```mlir
-    %rank = thread.cluster_rank
-    ```
-  }];
-  let results = (outs Index:$rank);
-  let assemblyFormat = "attr-dict";
-}
-
-def Thread_LoadRemoteOp : Thread_Op<"load_remote", [Thread_Needs<"Clusters">, MemoryEffects<[MemRead]>]> {
-  let summary = "`thread.load_shared` from the shared memory of another block of the cluster";
-  let description = [{
-    ```mlir
-    %f = thread.load_remote %tile rank %r : !thread.shared<16x16xf32> -> !thread.fragment<16x16xf32, #layout>
-    ```
-  }];
-  let arguments = (ins Thread_SharedType:$source, Index:$rank);
-  let results = (outs Thread_FragmentType:$result);
-  let assemblyFormat = "$source `rank` $rank attr-dict `:` type($source) `->` type($result)";
-  let hasVerifier = 1;
-}
-
-def Thread_StoreRemoteOp : Thread_Op<"store_remote", [Thread_Needs<"Clusters">, MemoryEffects<[MemWrite]>]> {
-  let summary = "`thread.store_shared` to the shared memory of another block of the cluster";
-  let description = [{
-    ```mlir
-    thread.store_remote %f, %tile rank %r : !thread.fragment<16x16xf32, #layout>, !thread.shared<16x16xf32>
-    ```
-  }];
-  let arguments = (ins Thread_FragmentType:$value, Thread_SharedType:$dest, Index:$rank);
-  let assemblyFormat = "$value `,` $dest `rank` $rank attr-dict `:` type($value) `,` type($dest)";
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//

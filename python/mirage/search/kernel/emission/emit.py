@@ -87,7 +87,12 @@ class Emitter:
             tuple(s[1] for s in stores),
             grid,
             BlockGraph(tuple(self._params[i] for i in numbers), tuple(ops), tuple(outputs)),
-            Schedule(self.sizes.warps, self.sizes.stages, self.sizes.warpgroups),
+            Schedule(
+                self.sizes.warps,
+                self.sizes.stages,
+                self.sizes.warpgroups,
+                cluster=self.sizes.cluster,
+            ),
         )
 
     def _grid_order(

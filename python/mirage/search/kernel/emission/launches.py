@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mirage.cost.cluster_split import split_over_cluster
 from mirage.cost.clusters import with_clusters
 from mirage.cost.compilable import check_launch
 from mirage.cost.cost_report import CostReport
@@ -185,6 +186,8 @@ def _parts(
 
 def _check(launch: Launch, target: Target) -> None:
     """Raises :class:`mirage.cost.compilable.CheckError` where a launch breaks a limit."""
+    split = split_over_cluster(launch)
+    launch = launch if split is None else split.launch
     check_launch(launch, target)
     check_registers(launch, target.registers_sm)
 
@@ -202,14 +205,17 @@ def _in_best_order(launch: Launch, target: Target) -> Launch:
 
 def _sizes(draft: Draft) -> Sizes:
     columns, i = draft.measure.columns, draft.column
-    return Sizes(
-        {a: int(v[i]) for a, v in columns.tile.items()},
-        {a: int(v[i]) for a, v in columns.steps.items()},
-        {a: int(v[i]) for a, v in columns.grid.items()},
-        int(columns.warps[i]),
-        int(columns.stages[i]),
-        bool(columns.warpgroups[i]),
+    tile, steps, grid = (
+        {a: int(v[i]) for a, v in of.items()} for of in (columns.tile, columns.steps, columns.grid)
     )
+    cluster = int(columns.cluster[i])
+    if cluster > 1:  # a launch says what its blocks do together
+        for axis in draft.analysis.use.mixed:
+            tile[axis], grid[axis] = tile[axis] * grid[axis], 1
+    return Sizes(
+        tile, steps, grid,
+        int(columns.warps[i]), int(columns.stages[i]), bool(columns.warpgroups[i]), cluster,
+    )  # fmt: skip
 
 
 def _with_views(analysis: Analysis, ops: Written) -> Written:

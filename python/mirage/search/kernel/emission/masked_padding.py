@@ -28,6 +28,7 @@ class Sizes:
     warps: int
     stages: int
     warpgroups: bool = False
+    cluster: int = 1
 
     def covered(self, axis: str) -> int:
         """Return the number of indices of an axis that all tiles together have."""

@@ -17,7 +17,15 @@ from mirage.cost.read_again import Readings
 from mirage.cost.uniform import somewhere
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
-from mirage.search.kernel.derivations.moves import Accumulate, Edge, Gather, Goal, Load, Product
+from mirage.search.kernel.derivations.moves import (
+    Accumulate,
+    Edge,
+    Gather,
+    Goal,
+    Load,
+    Product,
+    Reduction,
+)
 from mirage.search.kernel.estimates.edge_costs import EdgeCosts
 from mirage.search.kernel.estimates.held_registers import fits_and_serial, held_between
 from mirage.search.kernel.estimates.op_costs import readers_of
@@ -67,6 +75,8 @@ class Measure(EdgeCosts):
                 warps=self._warps,
                 stages=self._stages,
                 warpgroups=self.groups,
+                cluster=self._cluster,
+                rounds=self._rounds(edges),
                 shifted=self.groups & (self.shifted is not None),
             )
         )
@@ -98,6 +108,18 @@ class Measure(EdgeCosts):
         if self._has_warpgroups and products:
             feasible = feasible & self._count_registers(account.features, edges)
         return account.features, feasible, extra
+
+    def _rounds(self, edges: list[Edge]) -> Num:
+        """Return how often the blocks that share a row exchange totals: for each total that needs
+        another one."""
+        if isinstance(self._cluster, float):
+            return 0.0
+        depth: dict[Goal, int] = {}
+        for edge in edges:
+            before = max((depth[c] for c in edge.children), default=0)
+            depth[edge.goal] = before + isinstance(edge, Reduction)
+        rounds = float(max(depth.values(), default=0))
+        return np.where(self.columns.cluster > 1, rounds, 0.0)
 
     def _count_readings(
         self,
@@ -202,6 +224,11 @@ class Measure(EdgeCosts):
         return reduce(
             and_, (self.lies_for_warpgroups(p, order, p.goal not in needed) for p in products)
         )
+
+    @cached_property
+    def _cluster(self) -> Num:
+        blocks = self.columns.cluster
+        return blocks.astype(float) if somewhere(blocks > 1) else 1.0
 
     @cached_property
     def _has_warpgroups(self) -> bool:

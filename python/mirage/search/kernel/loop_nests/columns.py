@@ -56,6 +56,8 @@ tile to do (67 MB of f16 in 256 blocks of an H200 18.15 µs, in 512 17.83; of f3
 """
 
 
+CLUSTERS, LEAST_SHARE = (2, 4, 8, 16), 8192
+"""The numbers of blocks that share a row, and the fewest elements of it that each has."""
 MANY_BLOCKS = 8192
 """The fewest blocks of one warp: several multiprocessors' worth of them are packed, and otherwise
 each holds too few."""
@@ -63,10 +65,16 @@ FEW_SUIT = 16
 """The number of combinations of sizes that are drawn for each wanted one, if few are suitable."""
 
 
+_Space = tuple[list[list[tuple[int, int, int]]], list[tuple[int, int]], bool, int]
+"""The options of each axis, the warps and stages, whether warpgroups multiply, and the number of
+blocks of a cluster."""
+
+
 @dataclass(frozen=True)
 class Columns:
     """The choices of sizes: for each axis the tile's extent and the numbers of loop steps and grid
-    parts; and the schedule."""
+    parts; and the schedule. Of rows that ``cluster`` blocks share, these are the sizes of each
+    block's part, which is one of as many parts of the grid."""
 
     tile: dict[str, IntArray]
     steps: dict[str, IntArray]
@@ -74,6 +82,7 @@ class Columns:
     warps: IntArray
     stages: IntArray
     warpgroups: BoolArray
+    cluster: IntArray
 
     @property
     def count(self) -> int:
@@ -93,6 +102,7 @@ class Columns:
             self.warps[index],
             self.stages[index],
             self.warpgroups[index],
+            self.cluster[index],
         )
 
     def with_warps_alone(self) -> Columns:
@@ -259,12 +269,13 @@ def columns_of(
     limit: int,
     seed: int,
     group_row: int = 0,
+    clusters: bool = False,
     suiting: Callable[[Columns], Columns] = lambda columns: columns,
 ) -> tuple[Columns, bool] | None:
     """Return all choices of sizes of a type that are ``suiting``, and whether ``limit`` excluded
     some, or None if there are none. Choices in which warpgroups multiply follow, also up to
     ``limit``, if ``group_row`` (the number of factors' elements in a row of a swizzled tile) is not
-    0.
+    0, and with ``clusters`` those in which several blocks share a row.
     """
     axes = [*use.free, *(a for a in (*use.reduced, *use.mixed) if a not in use.free)]
     options = [axis_options(a, use, kind) for a in axes]
@@ -274,12 +285,14 @@ def columns_of(
     # tiles of two of many axes are small enough for a warp
     warps = (4, 8, 16) if kind.loop or use.matmuls else (1, 2, 4, 8, 16)[not sparse :]
     schedules = [(w, s) for w in warps for s in ((2, 3, 4) if kind.loop else (1,))]
-    spaces = [(options, schedules, False)]
+    spaces: list[_Space] = [(options, schedules, False, 1)]
     if group_row and kind.loop is not None and kind.inner is None and use.contracted(kind.loop):
         large = [
             _for_warpgroups(a, o, use, kind, group_row) for a, o in zip(axes, options, strict=True)
         ]
-        spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True))
+        spaces.append((large, [(w, s) for w in (4, 8) for s in RING_STAGES], True, 1))
+    if clusters:
+        spaces += _for_clusters(axes, options, use, kind)
     drawn = FEW_SUIT * limit if sparse else limit
     found = [_choose(axes, *space, drawn, seed) for space in spaces]
     found = [(None if c is None else suiting(c), cut) for c, cut in found]
@@ -328,11 +341,30 @@ def _for_warpgroups(
     return options
 
 
+def _for_clusters(
+    axes: list[str], options: list[list[tuple[int, int, int]]], use: AxisUse, kind: FrameType
+) -> list[_Space]:
+    """Return the choices in which blocks share the longest axis that a tile has whole, without
+    loops: each has its part in registers."""
+    long = max(use.mixed, key=lambda a: use.sizes[a], default=None)
+    if long is None or kind.loop is not None or kind.split is not None or use.matmuls:
+        return []
+    size, place = use.sizes[long], axes.index(long)
+    found: list[_Space] = []
+    for blocks in CLUSTERS:
+        if size % blocks == 0 and size // blocks >= LEAST_SHARE:
+            shared = [[o for o in own if o[0] == 1] for own in options]  # one row at a time
+            shared[place] = [(size // blocks, 1, blocks)]
+            found.append((shared, [(w, 1) for w in (4, 8, 16)], False, blocks))
+    return found
+
+
 def _choose(
     axes: list[str],
     options: list[list[tuple[int, int, int]]],
     schedules: list[tuple[int, int]],
     warpgroups: bool,
+    cluster: int,
     limit: int,
     seed: int,
 ) -> tuple[Columns | None, bool]:
@@ -355,7 +387,8 @@ def _choose(
         tile[axis], steps[axis], grid[axis] = table[:, 0], table[:, 1], table[:, 2]
     schedule = np.array(schedules, dtype=np.int64)[index[-1]]
     engine = np.full(len(picks), warpgroups)
-    return Columns(tile, steps, grid, schedule[:, 0], schedule[:, 1], engine), cut
+    together = np.full(len(picks), cluster)
+    return Columns(tile, steps, grid, schedule[:, 0], schedule[:, 1], engine, together), cut
 
 
 def _joined(parts: list[Columns]) -> Columns:
@@ -373,4 +406,5 @@ def _joined(parts: list[Columns]) -> Columns:
         np.concatenate([p.warps for p in parts]),
         np.concatenate([p.stages for p in parts]),
         np.concatenate([p.warpgroups for p in parts]),
+        np.concatenate([p.cluster for p in parts]),
     )
