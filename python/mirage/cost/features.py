@@ -85,6 +85,7 @@ def _features(
     account.features.steps, account.features.runs = most, most / steps
     account.features.in_turn = sum(t for t, _, innermost in trips if innermost) / most
     account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
+    account.features.unsorted = max((s.uneven for s in taken.values() if s.read), default=1.0)
     counter = Counter(
         account,
         most,

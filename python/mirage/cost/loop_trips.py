@@ -18,11 +18,13 @@ from mirage.semantics.ugraph import (
 @dataclass(frozen=True)
 class Steps:
     """The average number of a loop's steps that a block takes, the ratio of the largest number to
-    the average, and the share of its tensors' elements that the loop is expected to read."""
+    the average, the share of its tensors' elements that the loop is expected to read, and whether
+    integers decide on the number, which is then unknown when the order of blocks is chosen."""
 
     mean: float
     uneven: float = 1.0
     share: float = 1.0
+    read: bool = False
 
 
 def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:
@@ -35,7 +37,8 @@ def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:
     mean = float(loop.steps.counts(extents, extent).mean())
     # a tile that one block skips because of its position is read by another one
     share = mean / extent if loop.steps.readings else 1.0
-    return Steps(mean, loop.steps.most(extents, extent) / mean, share)
+    read = bool(loop.steps.readings)
+    return Steps(mean, loop.steps.most(extents, extent) / mean, share, read)
 
 
 def trips_of(

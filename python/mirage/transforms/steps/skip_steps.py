@@ -36,6 +36,7 @@ from mirage.semantics.ugraph import (
     Steps,
     axis_extents,
 )
+from mirage.transforms.steps.alternate_parts import with_alternating_parts
 from mirage.transforms.steps.read_steps import find_read_steps
 from mirage.transforms.steps.step_lines import EACH, Line, reduced, tightest_lines
 
@@ -51,10 +52,14 @@ def skip_steps(graph: KernelGraph) -> KernelGraph:
         for program in candidates:
             pairs = zip(program.inputs, op.operands, strict=True)
             inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
-            programs.append(with_loops(program, inside, _steps))
+            programs.append(_bounded(program, inside))
         return replace(op, programs=tuple(programs))
 
-    return with_loops(with_parts(graph, in_candidates), {}, _steps)
+    return _bounded(with_parts(graph, in_candidates), {})
+
+
+def _bounded(graph: KernelGraph, known: Positions) -> KernelGraph:
+    return with_alternating_parts(with_loops(graph, known, _steps), known)
 
 
 def _steps(launch: Launch, loop: Loop, positions: Positions) -> Bounds:

@@ -1,0 +1,127 @@
+"""Parts of a loop that take turns, where an integer that is read decides how many steps there are.
+
+A loop that is divided among blocks gives each of them a row of consecutive steps. If it ends at a
+length that is known when the kernel runs, the last blocks then have nothing to do, and the first
+ones everything. If block ``p`` of ``P`` takes the steps ``p``, ``p + P``, ``p + 2 P``, … instead,
+all of them have the same number of steps, except for one. (Decoding of 32 sequences of 1 to 8192
+keys in four parts on an H200: 143.4 µs in rows, 138.1 in turns.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from mirage.semantics.bounds.idle_steps import are_idle, positions_of
+from mirage.semantics.bounds.tile_ranges import Positions
+from mirage.semantics.integers import TileIntegers
+from mirage.semantics.ops.block_ops import Mask, renamed_map
+from mirage.semantics.ops.op import Op
+from mirage.semantics.positions import TileGather, TileIota
+from mirage.semantics.ugraph import (
+    AccumulateFn,
+    KernelGraph,
+    Launch,
+    Load,
+    Loop,
+    RunningMax,
+    Scan,
+    StepNumber,
+    TileMap,
+    all_ops,
+    axis_extents,
+    loops,
+)
+from mirage.transforms.steps.step_lines import reduced
+
+
+def with_alternating_parts(graph: KernelGraph, known: Positions) -> KernelGraph:
+    """Return ``graph`` with the steps of loops dealt out to blocks in turns where that is possible
+    and the number of steps is read; ``graph`` itself if there is no such loop. ``known`` are
+    tensors that hold positions, besides those that the graph computes itself."""
+    known = {**known, **positions_of(graph.ops)}
+    ops = tuple(_in_launch(op, known) if isinstance(op, Launch) else op for op in graph.ops)
+    same = all(a is b for a, b in zip(ops, graph.ops, strict=True))
+    return graph if same else replace(graph, ops=ops)
+
+
+def _in_launch(launch: Launch, known: Positions) -> Launch:
+    pairs = zip(launch.body.params, launch.operands, strict=True)
+    positions = {param: known[tensor] for param, tensor in pairs if tensor in known}
+    for loop in loops(launch):
+        turned = _alternating(launch, loop)
+        if turned is None or loop not in launch.inside:
+            continue
+        inside = tuple(turned if op is loop else op for op in launch.inside)
+        changed = launch.rebuilt(inside, lambda value: value)
+        if are_idle(changed, turned, positions):
+            launch = changed
+    return launch
+
+
+def _alternating(launch: Launch, loop: Loop) -> Loop | None:
+    """Return the loop with its steps dealt out in turns; None if that is not possible."""
+    if loop.steps is None or not loop.steps.readings or _has_an_order(loop):
+        return None
+    axis, extents = loop.axis.name, axis_extents(launch)
+    grid, body = {a.name for a in launch.grid}, set(all_ops(loop.body))
+    parts = {part for op in all_ops(loop.body) for part in op.reads_axes & grid}
+    parts -= {a for op in all_ops(launch.inside) if op not in body for a in op.reads_axes}
+    parts -= {a for reading in loop.steps.readings for a in reading.axes}
+    for part in sorted(parts):
+        if all(_together(op, part, axis) for op in all_ops(loop.body)):
+            extent = loop.axis.extent
+            first = _in_turns(loop.steps.first, part, extent, extents[part])
+            end = _in_turns(loop.steps.end, part, extent, extents[part])
+            if first is not None and end is not None:
+                ops = tuple(_with_cuts(op, {part: axis, axis: part}) for op in loop.body)
+                return replace(loop, body=ops, steps=replace(loop.steps, first=first, end=end))
+    return None
+
+
+def _has_an_order(loop: Loop) -> bool:
+    """Return whether results depend on the order of the steps, apart from rounding, or steps
+    contain loops."""
+    ordered = any(isinstance(op, Scan) and not isinstance(op, RunningMax) for op in loop.body)
+    maxima = {op.result for op in loop.body if isinstance(op, RunningMax)}
+    last = (a.value for a in loop.accumulators if a.fn is AccumulateFn.LAST)
+    return (
+        ordered
+        or any(v not in maxima for v in last)
+        or any(isinstance(op, Loop) for op in loop.body)
+    )
+
+
+def _together(op: Op, part: str, axis: str) -> bool:
+    """Return whether an op reads ``part`` and ``axis`` only one after the other, if at all."""
+    read = op.reads_axes & {part, axis}
+    cuts = _cuts(op)
+    found = [x for x in ([a for a in axes if a in read] for axes in cuts or ()) if x]
+    return not read or (bool(found) and all(x == [part, axis] for x in found))
+
+
+def _cuts(op: Op) -> TileMap | None:
+    """Return the axes that cut what an op reads; None for other ops."""
+    if isinstance(op, Load | TileGather | TileIntegers):
+        return op.map
+    return (op.axes,) if isinstance(op, TileIota | Mask) else None
+
+
+def _with_cuts(op: Op, names: Mapping[str, str]) -> Op:
+    """Return an op that reads other parts."""
+    cuts = renamed_map(_cuts(op) or (), names)
+    if isinstance(op, Load | TileGather | TileIntegers):
+        return replace(op, map=cuts)
+    return replace(op, axes=cuts[0]) if isinstance(op, TileIota | Mask) else op
+
+
+def _in_turns(number: StepNumber, part: str, extent: int, parts: int) -> StepNumber | None:
+    """Return which of a block's own steps ``number`` is, which is relative to the first step of its
+    row of ``extent`` steps: of ``n`` steps, part ``p`` has ``(n - p + parts - 1) / parts`` of them.
+    None if the number is not that of one step of all parts."""
+    if number == StepNumber((), 0) or number == StepNumber((), extent):
+        return number
+    if dict(number.terms).get(part, 0) != -extent * number.divisor:
+        return None
+    every = number.plus(StepNumber(((part, extent),)))
+    return reduced(every.plus(StepNumber(((part, -1),), parts - 1)).over(parts))
