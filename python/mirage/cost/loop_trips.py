@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mirage.cost.boxes import shifted_steps
@@ -25,6 +25,13 @@ class Steps:
     uneven: float = 1.0
     share: float = 1.0
     read: bool = False
+
+
+def unevenness(taken: Iterable[Steps]) -> tuple[float, float]:
+    """Return the largest ratio of the most steps to the average, and that of loops for which it is
+    unknown which blocks take the most."""
+    every = [(s.uneven, s.read) for s in taken]
+    return max((n for n, _ in every), default=1.0), max((n for n, r in every if r), default=1.0)
 
 
 def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:

@@ -9,27 +9,21 @@ keys in four parts on an H200: 143.4 µs in rows, 138.1 in turns.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from mirage.semantics.bounds.idle_steps import are_idle, positions_of
 from mirage.semantics.bounds.tile_ranges import Positions
-from mirage.semantics.integers import TileIntegers
-from mirage.semantics.ops.block_ops import Mask, renamed_map
 from mirage.semantics.ops.op import Op
-from mirage.semantics.positions import TileGather, TileIota
 from mirage.semantics.ugraph import (
     AccumulateFn,
     KernelGraph,
     Launch,
-    Load,
     Loop,
-    RunningMax,
     Scan,
     StepNumber,
-    TileMap,
     all_ops,
     axis_extents,
+    launches,
     loops,
 )
 from mirage.transforms.steps.step_lines import reduced
@@ -40,7 +34,8 @@ def with_alternating_parts(graph: KernelGraph, known: Positions) -> KernelGraph:
     and the number of steps is read; ``graph`` itself if there is no such loop. ``known`` are
     tensors that hold positions, besides those that the graph computes itself."""
     known = {**known, **positions_of(graph.ops)}
-    ops = tuple(_in_launch(op, known) if isinstance(op, Launch) else op for op in graph.ops)
+    changed = dict[Op, Op]((op, _in_launch(op, known)) for op in launches(graph.ops))
+    ops = tuple(changed.get(op, op) for op in graph.ops)
     same = all(a is b for a, b in zip(ops, graph.ops, strict=True))
     return graph if same else replace(graph, ops=ops)
 
@@ -74,7 +69,7 @@ def _alternating(launch: Launch, loop: Loop) -> Loop | None:
             first = _in_turns(loop.steps.first, part, extent, extents[part])
             end = _in_turns(loop.steps.end, part, extent, extents[part])
             if first is not None and end is not None:
-                ops = tuple(_with_cuts(op, {part: axis, axis: part}) for op in loop.body)
+                ops = tuple(op.with_axes({part: axis, axis: part}) for op in loop.body)
                 return replace(loop, body=ops, steps=replace(loop.steps, first=first, end=end))
     return None
 
@@ -82,37 +77,16 @@ def _alternating(launch: Launch, loop: Loop) -> Loop | None:
 def _has_an_order(loop: Loop) -> bool:
     """Return whether results depend on the order of the steps, apart from rounding, or steps
     contain loops."""
-    ordered = any(isinstance(op, Scan) and not isinstance(op, RunningMax) for op in loop.body)
-    maxima = {op.result for op in loop.body if isinstance(op, RunningMax)}
-    last = (a.value for a in loop.accumulators if a.fn is AccumulateFn.LAST)
-    return (
-        ordered
-        or any(v not in maxima for v in last)
-        or any(isinstance(op, Loop) for op in loop.body)
-    )
+    maxima = {a.rescale for a in loop.accumulators}
+    scans = {op.result for op in loop.body if isinstance(op, Scan)}
+    last = {a.value for a in loop.accumulators if a.fn is AccumulateFn.LAST}
+    return not maxima >= scans | last or len(loop.body) < len([*all_ops(loop.body)])
 
 
 def _together(op: Op, part: str, axis: str) -> bool:
     """Return whether an op reads ``part`` and ``axis`` only one after the other, if at all."""
-    read = op.reads_axes & {part, axis}
-    cuts = _cuts(op)
-    found = [x for x in ([a for a in axes if a in read] for axes in cuts or ()) if x]
-    return not read or (bool(found) and all(x == [part, axis] for x in found))
-
-
-def _cuts(op: Op) -> TileMap | None:
-    """Return the axes that cut what an op reads; None for other ops."""
-    if isinstance(op, Load | TileGather | TileIntegers):
-        return op.map
-    return (op.axes,) if isinstance(op, TileIota | Mask) else None
-
-
-def _with_cuts(op: Op, names: Mapping[str, str]) -> Op:
-    """Return an op that reads other parts."""
-    cuts = renamed_map(_cuts(op) or (), names)
-    if isinstance(op, Load | TileGather | TileIntegers):
-        return replace(op, map=cuts)
-    return replace(op, axes=cuts[0]) if isinstance(op, TileIota | Mask) else op
+    both = [[a for a in axes if a in (part, axis)] for axes in op.reads_along]
+    return all(x in ([], [part, axis]) for x in both)
 
 
 def _in_turns(number: StepNumber, part: str, extent: int, parts: int) -> StepNumber | None:

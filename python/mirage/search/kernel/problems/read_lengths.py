@@ -7,7 +7,6 @@ from math import prod
 
 from mirage.search.kernel.problems.problem import KernelProblem
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import Binary
 
 INTEGERS = (DType.I32, DType.I64)
 
@@ -19,7 +18,7 @@ def read_lengths(problem: KernelProblem) -> tuple[tuple[str, float], ...]:
     as many steps as each other."""
     found = dict[str, float]()
     for op in problem.definitions.values():
-        if not isinstance(op, Binary) or op.fn not in (BinaryFn.LT, BinaryFn.LE):
+        if op.function not in (BinaryFn.LT, BinaryFn.LE):
             continue
         if any(x.dtype not in INTEGERS for x in op.operands):
             continue
