@@ -227,7 +227,7 @@ class Op:
 
     @property
     def reads_axes(self) -> frozenset[str]:
-        """The same axes, of all dimensions."""
+        """The axes of :attr:`reads_along`, of all dimensions together."""
         return frozenset(axis for axes in self.reads_along for axis in axes)
 
     def with_parts(self, parts: Parts) -> Op:
