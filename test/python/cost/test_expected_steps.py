@@ -53,21 +53,20 @@ def test_a_window_between_any_two_integers() -> None:
     assert 4.0 < steps < 8.0
 
 
-def test_parts_of_a_split_are_as_even_as_lengths() -> None:
-    """Parts take turns. In rows, the first part of the keys is busy for most lengths, and the last
-    one hardly ever: the time of a wave would be that of the first one, nearly all of its steps."""
+def test_parts_of_a_split_are_uneven() -> None:
+    """The first part of the keys is busy for most lengths, the last one hardly ever: the time of a
+    wave is that of the first one, as if it took nearly all of its steps."""
     case = replace(ReadLoop(keys=256), split=4)
     steps, uneven = features(skip_steps(case.graph()))
     assert 3.5 < steps < 5.0
-    _, whole = features(skip_steps(ReadLoop(keys=256).graph()))
-    assert uneven == pytest.approx(whole, rel=0.1)
+    assert 6.5 < steps * uneven <= 8.0
 
 
 def test_lengths_of_few_blocks_leave_memory_idle_at_the_end() -> None:
     """The order of the blocks is chosen before their lengths are known."""
     longer = []
-    for split in (1, 4):
-        graph = replace(ReadLoop(keys=1 << 14, batch=6000, tile=64), split=split).graph()
+    for batch in (6000, 24000):
+        graph = ReadLoop(keys=1 << 12, batch=batch, tile=64).graph()
         (launch,) = launches(skip_steps(graph).ops)
         known = features_of(launch)
         known.dram_read = 64.0 * known.dram_read  # so that nothing else takes as long

@@ -43,7 +43,7 @@ from mirage.transforms.steps.step_lines import EACH, Line, reduced, tightest_lin
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with kernels that leave out idle steps, in all candidates that have such
-    steps."""
+    steps. Parts of loops take steps in turns in candidates only, which are verified afterwards."""
     known = positions_of(graph.ops)
 
     def in_candidates(op: Alternatives) -> Alternatives:
@@ -52,14 +52,11 @@ def skip_steps(graph: KernelGraph) -> KernelGraph:
         for program in candidates:
             pairs = zip(program.inputs, op.operands, strict=True)
             inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
-            programs.append(_bounded(program, inside))
+            bounded = with_loops(program, inside, _steps)
+            programs.append(with_alternating_parts(bounded, inside))
         return replace(op, programs=tuple(programs))
 
-    return _bounded(with_parts(graph, in_candidates), {})
-
-
-def _bounded(graph: KernelGraph, known: Positions) -> KernelGraph:
-    return with_alternating_parts(with_loops(graph, known, _steps), known)
+    return with_loops(with_parts(graph, in_candidates), {}, _steps)
 
 
 def _steps(launch: Launch, loop: Loop, positions: Positions) -> Bounds:

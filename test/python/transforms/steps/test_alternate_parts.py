@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from example_programs.read_loops import ReadLoop, after, below
+from example_programs.read_loops import ReadLoop, after, below, with_sum
 from mirage.semantics.builder import Builder
 from mirage.semantics.ugraph import (
     AccumulateFn,
@@ -18,16 +18,20 @@ from mirage.semantics.ugraph import (
     launches,
     loops,
 )
-from mirage.transforms.steps import skip_steps as module
 from mirage.transforms.steps.alternate_parts import with_alternating_parts
 from mirage.transforms.steps.skip_steps import skip_steps
+from mirage.verify import Kind, VerifyOptions, verify
 
 SPLIT = ReadLoop(below, keys=256, split=4)
+ROWS, TURNS = (("b",), ("s", "k")), (("b",), ("k", "s"))
+
+
+def summed(case: ReadLoop, cut: bool = False) -> KernelGraph:
+    return with_sum(skip_steps(case.graph()), case, cut)
 
 
 def loop_of(graph: KernelGraph) -> Loop:
-    (launch,) = launches(graph.ops)
-    (loop,) = loops(launch)
+    (loop,) = (loop for launch in launches(graph.ops) for loop in loops(launch))
     return loop
 
 
@@ -38,8 +42,8 @@ def cuts_of(loop: Loop) -> set[TileMap]:
 @pytest.mark.parametrize("case", [SPLIT, replace(SPLIT, mask=after)])
 def test_parts_differ_by_one_step(case: ReadLoop) -> None:
     """For any length, and no step of a key that is seen is left out."""
-    loop = loop_of(skip_steps(case.graph()))
-    assert cuts_of(loop) == {(("b",), ("k", "s"))}
+    loop = loop_of(with_alternating_parts(summed(case), {}))
+    assert cuts_of(loop) == {TURNS}
     assert loop.steps is not None
     for read in range(-1, 257):
         at = {"s": np.arange(4), "b": np.arange(1)}
@@ -51,41 +55,42 @@ def test_parts_differ_by_one_step(case: ReadLoop) -> None:
         assert np.ptp(end - first) <= 1
 
 
-def test_a_loop_of_one_block_stays() -> None:
-    loop = loop_of(skip_steps(ReadLoop(below, keys=256).graph()))
-    assert cuts_of(loop) == {(("b",), ("k",))}
+@pytest.mark.parametrize("case", [ReadLoop(below, split=4), ReadLoop(after, split=2)])
+def test_sums_of_parts_in_turns_are_proved(case: ReadLoop) -> None:
+    rows = summed(case)
+    turns = with_alternating_parts(rows, {})
+    assert cuts_of(loop_of(turns)) == {TURNS}
+    assert verify(rows, turns, VerifyOptions(seed=5, numerics=False)).kind is Kind.PROVED
 
 
-@pytest.fixture
-def in_rows(monkeypatch: pytest.MonkeyPatch) -> KernelGraph:
-    """The loop with its steps in rows, each of which ends where its keys do."""
-    monkeypatch.setattr(module, "with_alternating_parts", lambda graph, known: graph)
+def test_parts_that_are_results_stay() -> None:
+    """Each part of the steps is a result of its own, or is read as one."""
     graph = skip_steps(SPLIT.graph())
-    assert cuts_of(loop_of(graph)) == {(("b",), ("s", "k"))}
-    return graph
+    assert with_alternating_parts(graph, {}) is graph
+    graph = summed(SPLIT, cut=True)
+    assert with_alternating_parts(graph, {}) is graph
+    assert cuts_of(loop_of(graph)) == {ROWS}
 
 
 def with_loop(graph: KernelGraph, loop: Loop, *before: Op) -> KernelGraph:
-    (launch,) = launches(graph.ops)
+    launch, *_ = launches(graph.ops)
     inside = tuple(loop if isinstance(op, Loop) else op for op in (*before, *launch.inside))
     new = launch.rebuilt(inside, lambda value: value)
     return replace(graph, ops=tuple(new if op is launch else op for op in graph.ops))
 
 
-def test_rows_become_turns(in_rows: KernelGraph) -> None:
-    assert cuts_of(loop_of(with_alternating_parts(in_rows, {}))) == {(("b",), ("k", "s"))}
-
-
-def test_results_of_the_last_step_keep_their_order(in_rows: KernelGraph) -> None:
-    loop = loop_of(in_rows)
+def test_results_of_the_last_step_keep_their_order() -> None:
+    graph = summed(SPLIT)
+    loop = loop_of(graph)
     total = replace(loop.accumulators[0], fn=AccumulateFn.LAST, rescale=None)
-    graph = with_loop(in_rows, replace(loop, accumulators=(total, *loop.accumulators[1:])))
+    graph = with_loop(graph, replace(loop, accumulators=(total, *loop.accumulators[1:])))
     assert with_alternating_parts(graph, {}) is graph
 
 
-def test_what_a_part_reads_outside_of_its_loop_stays(in_rows: KernelGraph) -> None:
-    (launch,) = launches(in_rows.ops)
+def test_what_a_part_reads_outside_of_its_loop_stays() -> None:
+    graph = summed(SPLIT)
+    launch, *_ = launches(graph.ops)
     b = Builder(in_block=True)
     b.load(launch.body.params[0], (("b",), ("s",)), (1, 64))
-    graph = with_loop(in_rows, loop_of(in_rows), *b.ops)
+    graph = with_loop(graph, loop_of(graph), *b.ops)
     assert with_alternating_parts(graph, {}) is graph
