@@ -32,7 +32,9 @@ def _steps(
             row = tl.load(table + n, mask=inside, other=0)
         where = k + d[:, None] * skd + row[None, :] * skn
         kt = tl.load(where) if SEEN else tl.load(where, mask=inside[None, :], other=0.0)
-        s = tl.dot(tile, kt) * scale
+        s = tl.dot(tile, kt)
+        if NORM or EXTRA == 1 or EXTRA == 2:  # otherwise, the scale is part of a difference
+            s = s * scale
         if NORM:
             wide = kt.to(tl.float32)
             s = s * tl.rsqrt(tl.sum(wide * wide, 0) / D + 1e-6)[None, :]
@@ -51,8 +53,12 @@ def _steps(
                     visible = visible | (n[None, :] < prefix)
                 seen = seen & visible
             s = tl.where(seen, s, -1.0e30)
-        new = tl.maximum(most, tl.max(s, 1))
-        p = tl.exp2(s - new[:, None])
+        if NORM or EXTRA == 1 or EXTRA == 2:
+            new = tl.maximum(most, tl.max(s, 1))
+            p = tl.exp2(s - new[:, None])
+        else:
+            new = tl.maximum(most, tl.max(s, 1) * scale)
+            p = tl.exp2(s * scale - new[:, None])
         keep = tl.exp2(most - new)
         total = total * keep + tl.sum(p, 1)
         where = v + row[:, None] * svn + d[None, :]
@@ -108,7 +114,7 @@ def _attend(
     skb, skh, skn, skd, svb, svh, svn, kv_heads, group,
     D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SPLITS: tl.constexpr,
     CAUSAL: tl.constexpr, WINDOW: tl.constexpr, PREFIX: tl.constexpr, EXTRA: tl.constexpr,
-    NORM: tl.constexpr, PAGED: tl.constexpr,
+    NORM: tl.constexpr, PAGED: tl.constexpr, EVEN: tl.constexpr,
 ):  # fmt: skip
     block, split, head = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     if CAUSAL:  # those with the most work first
@@ -152,11 +158,12 @@ def _attend(
         prefix, skn, skd, svn, D=D, BN=BN, SEEN=True,
         CAUSAL=CAUSAL, WINDOW=WINDOW, PREFIX=PREFIX, EXTRA=EXTRA, NORM=NORM, PAGED=PAGED,
     )  # fmt: skip
-    most, total, sums = _steps(
-        tile, k, v, extra, table, most, total, sums, scale, slope, full, end, m, d, 0, window,
-        prefix, skn, skd, svn, D=D, BN=BN, SEEN=False,
-        CAUSAL=CAUSAL, WINDOW=WINDOW, PREFIX=PREFIX, EXTRA=EXTRA, NORM=NORM, PAGED=PAGED,
-    )  # fmt: skip
+    if CAUSAL or not EVEN:
+        most, total, sums = _steps(
+            tile, k, v, extra, table, most, total, sums, scale, slope, full, end, m, d, 0, window,
+            prefix, skn, skd, svn, D=D, BN=BN, SEEN=False,
+            CAUSAL=CAUSAL, WINDOW=WINDOW, PREFIX=PREFIX, EXTRA=EXTRA, NORM=NORM, PAGED=PAGED,
+        )  # fmt: skip
     _store(
         out, part, top, low, most, total, sums, m, d, rows, head, split, D=D, SPLITS=SPLITS
     )  # fmt: skip
@@ -198,7 +205,7 @@ def scratch(q: Tensor, heads: int, rows: int, d: int, splits: int) -> tuple[Tens
     return part, top, low
 
 
-def attention(form: Form) -> Tuned:
+def attention(form: Form, tried: int = FEW) -> Tuned:
     """Attention with keys split if there are few blocks. Rows of heads that share keys are rows of
     one head if no mask tells them apart."""
 
@@ -220,11 +227,12 @@ def attention(form: Form) -> Tuned:
         scale = d**-0.5 if form.scaled else 1.0
         extra, table = (rest[-1] if form.extra else q), (rest[0] if form.paged else q)
         blocks = triton.cdiv(rows, config["BM"]), splits, heads
+        even = form.extra != 3 and keys % (splits * config["BN"]) == 0
         _attend[blocks](
             q, k, v, out, part, top, low, extra, table, scale * LOG2E, rows, keys,
             form.window, form.prefix, skb, skh, skn, skd, svb, svh, svn, kv_heads, group, D=d,
             CAUSAL=form.causal, WINDOW=form.window > 0, PREFIX=form.prefix > 0, EXTRA=form.extra,
-            NORM=form.norm, PAGED=form.paged, **how(config),
+            NORM=form.norm, PAGED=form.paged, EVEN=even, **how(config),
         )  # fmt: skip
         if splits > 1:
             _combine[rows, heads](out, part, top, low, rows, D=d, SPLITS=splits, num_warps=4)
@@ -234,14 +242,20 @@ def attention(form: Form) -> Tuned:
         q, _, v = inputs[:3]
         _, _, rows = folded(form, q, v)
         heads = q.numel() // (rows * q.shape[-1])
-        tall = [16] if rows <= 16 else [64, 128] if rows > 64 else [16, 32, 64]
+        tall = (
+            [16]
+            if rows <= 16
+            else [64, 128, *([256] if tried > FEW else [])]
+            if rows > 64
+            else [16, 32, 64]
+        )
         tall = [t for t in tall if t <= max(64, rows)]
         splits = [1] if form.causal else [1, 2, 4, 8, 16, 32]
         every = grid(BM=tall, BN=[32, 64, 128], SPLITS=splits, warps=[4, 8], stages=[2, 3, 4])
         every = (c for c in every if c["warps"] == 4 or c["BM"] > 64)
         yield from fitting(lambda c: heads * triton.cdiv(rows, c["BM"]) * c["SPLITS"], every)
 
-    return Tuned(configs, launch, tried=FEW)
+    return Tuned(configs, launch, tried=tried)
 
 
 def folded(form: Form, q: Tensor, v: Tensor) -> tuple[int, int, int]:

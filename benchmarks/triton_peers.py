@@ -13,144 +13,15 @@ from contextlib import suppress
 import torch
 import triton
 import triton.language as tl
+import triton_experts
 import triton_products as products
 import triton_rows
 from mirage.workloads import Workload, get
 from triton.compiler.errors import CompilationError
 from triton.runtime.errors import OutOfResources
-from triton_attention import Form, latent
-from triton_attention import attention as formed
+from triton_attention import Form, attention, latent
 from triton_fused import GAINED, QKV, Layer, adapted_gate, linear, low_rank, two
-from triton_tuned import LOG2E, Config, Tensor, Tuned, fitting, grid, how
-
-# ---- attention
-
-
-@triton.jit
-def _steps(
-    tile, k, v, most, total, sums, scale, start, end, m, d, skd, skn, ahead,
-    D: tl.constexpr, BN: tl.constexpr, SEEN: tl.constexpr, CAUSAL: tl.constexpr,
-):  # fmt: skip
-    """Process keys from ``start`` to ``end``; ``SEEN`` says that all rows attend to all of them."""
-    for at in tl.range(start, end, BN):
-        n = at + tl.arange(0, BN)
-        inside = n < end
-        where = k + d[:, None] * skd + n[None, :] * skn
-        kt = tl.load(where) if SEEN else tl.load(where, mask=inside[None, :], other=0.0)
-        s = tl.dot(tile, kt)
-        if not SEEN:
-            seen = inside[None, :]
-            if CAUSAL:
-                seen = seen & (n[None, :] <= m[:, None] + ahead)
-            s = tl.where(seen, s, -1.0e30)
-        new = tl.maximum(most, tl.max(s, 1) * scale)
-        p = tl.exp2(s * scale - new[:, None])
-        keep = tl.exp2(most - new)
-        total = total * keep + tl.sum(p, 1)
-        where = v + n[:, None] * D + d[None, :]
-        vt = tl.load(where) if SEEN else tl.load(where, mask=inside[:, None], other=0.0)
-        sums = tl.dot(p.to(vt.dtype), vt, sums * keep[:, None])
-        most = new
-    return most, total, sums
-
-
-@triton.jit
-def _attend(
-    q, k, v, out, part, top, low, scale, rows, keys, sqh, skh, skd, skn, svh,
-    D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, SPLITS: tl.constexpr,
-    CAUSAL: tl.constexpr, EVEN: tl.constexpr,
-):  # fmt: skip
-    block, split, head = tl.program_id(0), tl.program_id(1), tl.program_id(2)
-    if CAUSAL:  # those with the most work first
-        block = tl.num_programs(0) - 1 - block
-    m = block * BM + tl.arange(0, BM)
-    d = tl.arange(0, D)
-    tile = tl.load(q + head * sqh + m[:, None] * D + d[None, :], mask=m[:, None] < rows, other=0.0)
-    each = tl.cdiv(keys, SPLITS)
-    start = split * each
-    end = tl.minimum(start + each, keys)
-    if CAUSAL:
-        end = tl.minimum(end, (block + 1) * BM + keys - rows)
-    most = tl.full((BM,), -1.0e30, tl.float32)
-    total = tl.zeros((BM,), tl.float32)
-    sums = tl.zeros((BM, D), tl.float32)
-    k += head * skh
-    v += head * svh
-    # keys to which all rows attend, without masks; then the others
-    full = end
-    if CAUSAL:
-        full = tl.minimum(end, block * BM + keys - rows)
-    if not EVEN:
-        full = start + (full - start) // BN * BN
-    elif CAUSAL:
-        full = full // BN * BN
-    most, total, sums = _steps(
-        tile, k, v, most, total, sums, scale, start, full, m, d, skd, skn, keys - rows,
-        D=D, BN=BN, SEEN=True, CAUSAL=CAUSAL,
-    )  # fmt: skip
-    if CAUSAL or not EVEN:
-        most, total, sums = _steps(
-            tile, k, v, most, total, sums, scale, full, end, m, d, skd, skn, keys - rows,
-            D=D, BN=BN, SEEN=False, CAUSAL=CAUSAL,
-        )  # fmt: skip
-    inside = m < rows
-    if SPLITS == 1:
-        result = sums / total[:, None]
-        where = out + head * rows * D + m[:, None] * D + d[None, :]
-        tl.store(where, result.to(out.dtype.element_ty), mask=inside[:, None])
-    else:
-        row = (head * SPLITS + split) * rows + m
-        tl.store(top + row, most, mask=inside)
-        tl.store(low + row, total, mask=inside)
-        tl.store(part + row[:, None] * D + d[None, :], sums, mask=inside[:, None])
-
-
-@triton.jit
-def _combine(out, part, top, low, rows, D: tl.constexpr, SPLITS: tl.constexpr):
-    row, head = tl.program_id(0), tl.program_id(1)
-    s, d = tl.arange(0, SPLITS), tl.arange(0, D)
-    at = (head * SPLITS + s) * rows + row
-    most = tl.load(top + at)
-    weight = tl.exp2(most - tl.max(most, 0))
-    total = tl.sum(weight * tl.load(low + at), 0)
-    sums = tl.sum(weight[:, None] * tl.load(part + at[:, None] * D + d[None, :]), 0)
-    tl.store(out + (head * rows + row) * D + d, (sums / total).to(out.dtype.element_ty))
-
-
-def attention(scaled: bool, keys_by_row: bool, causal: bool) -> Tuned:
-    """Attention of ``(heads, rows, d)``, with keys split if there are few blocks."""
-
-    def launch(inputs: Sequence[Tensor], config: Config) -> Tensor:
-        q, k, v = inputs
-        heads, rows, d = q.shape
-        keys, splits = v.shape[1], config["SPLITS"]
-        scale = d**-0.5 if scaled else 1.0
-        out = torch.empty_like(q)
-        few = {"dtype": torch.float32, "device": q.device}
-        part = torch.empty((heads, splits, rows, d) if splits > 1 else (1,), **few)
-        top, low = torch.empty((2, heads, splits, rows) if splits > 1 else (2, 1), **few)
-        skd, skn = (1, k.stride(1)) if keys_by_row else (k.stride(1), 1)
-        blocks = triton.cdiv(rows, config["BM"]), splits, heads
-        _attend[blocks](
-            q, k, v, out, part, top, low, scale * LOG2E, rows, keys,
-            q.stride(0), k.stride(0), skd, skn, v.stride(0), D=d, CAUSAL=causal,
-            EVEN=keys % (splits * config["BN"]) == 0, **how(config),
-        )  # fmt: skip
-        if splits > 1:
-            _combine[rows, heads](out, part, top, low, rows, D=d, SPLITS=splits, num_warps=4)
-        return out
-
-    def configs(inputs: Sequence[Tensor]) -> Iterator[Config]:
-        heads, rows, _ = inputs[0].shape
-        tall = [16] if rows <= 16 else [64, 128, 256] if rows > 64 else [16, 32, 64]
-        tall = [t for t in tall if t <= max(64, rows)]
-        splits = [1] if causal else [1, 2, 4, 8, 16, 32]
-        every = grid(BM=tall, BN=[32, 64, 128], SPLITS=splits, warps=[4, 8], stages=[2, 3, 4])
-        every = (c for c in every if c["warps"] == 4 or c["BM"] > 64)
-        yield from fitting(lambda c: heads * triton.cdiv(rows, c["BM"]) * c["SPLITS"], every)
-
-    return Tuned(configs, launch)
-
+from triton_tuned import TRIED, Config, Tensor, Tuned, fitting, grid, how
 
 # ---- products of few rows, with the ops before and after them
 
@@ -361,19 +232,19 @@ def softmax() -> Tuned:
 
 
 FAMILIES: dict[str, Callable[..., Tuned]] = {
-    "attention": lambda: attention(False, False, False),
-    "scaled_attention": lambda: attention(True, True, False),
-    "causal_attention": lambda: attention(True, True, True),
-    "normed_attention": lambda: formed(Form(scaled=False, keys_by_row=False, norm=True)),
-    "rotary_attention": lambda: formed(Form(rotary=True)),
-    "grouped_attention": lambda: formed(Form()),
-    "causal_prompt": lambda: formed(Form(causal=True)),
-    "masked_attention": lambda: formed(Form(extra=1)),
-    "windowed_attention": lambda window: formed(Form(causal=True, window=window)),
-    "prefix_attention": lambda prefix: formed(Form(causal=True, prefix=prefix)),
-    "sloped_attention": lambda: formed(Form(causal=True, extra=2)),
-    "attention_of_lengths": lambda: formed(Form(extra=3)),
-    "paged_attention": lambda: formed(Form(extra=3, paged=True)),
+    "attention": lambda: attention(Form(scaled=False, keys_by_row=False), TRIED),
+    "scaled_attention": lambda: attention(Form(), TRIED),
+    "causal_attention": lambda: attention(Form(causal=True), TRIED),
+    "normed_attention": lambda: attention(Form(scaled=False, keys_by_row=False, norm=True)),
+    "rotary_attention": lambda: attention(Form(rotary=True)),
+    "grouped_attention": lambda: attention(Form()),
+    "causal_prompt": lambda: attention(Form(causal=True)),
+    "masked_attention": lambda: attention(Form(extra=1)),
+    "windowed_attention": lambda window: attention(Form(causal=True, window=window)),
+    "prefix_attention": lambda prefix: attention(Form(causal=True, prefix=prefix)),
+    "sloped_attention": lambda: attention(Form(causal=True, extra=2)),
+    "attention_of_lengths": lambda: attention(Form(extra=3)),
+    "paged_attention": lambda: attention(Form(extra=3, paged=True)),
     "latent_attention": lambda kept: latent(kept, 192**-0.5),
     "rms_matmul": lambda: streamed(gated=False, normed=True),
     "rms_gain_matmul": lambda: linear(GAINED),
@@ -384,6 +255,8 @@ FAMILIES: dict[str, Callable[..., Tuned]] = {
     "norm_mlp": lambda: two(Layer(norm=2, bias=True, after=2, eps=1e-5), Layer(after=1), 2),
     "rms_swiglu_down": lambda: two(Layer(norm=1, gated=True), Layer(), 1),
     "expert_layer": lambda: two(Layer(after=3), Layer(), 1, batched=True),
+    "grouped_experts": triton_experts.grouped,
+    "routed_experts": triton_experts.routed,
     "adapted_gate": adapted_gate,
     "low_rank": low_rank,
     "gated_mlp": lambda: streamed(gated=True, normed=False),

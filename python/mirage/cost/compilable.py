@@ -16,6 +16,9 @@ MAX_ROWS = 128
 """The most rows of a matmul tile."""
 MAX_COLUMNS = 256
 """The most columns of a matmul tile."""
+MAX_GROUP_ROWS = 144
+"""The most rows of a matmul tile of warpgroups that has up to ``MAX_COLUMNS`` columns (or the other
+way round): an eighth more than ``MAX_ROWS``, so that 2049 rows are 16 tiles of 136."""
 FEW_ROWS, MAX_LONG = 16, 512
 """The most rows of a matmul tile that may have ``MAX_LONG`` columns, which each warp multiplies on
 its own: values of 16 heads that attend to the same latent rows are such tiles, and blocks that
@@ -100,7 +103,8 @@ def _check_matmul(op: Matmul, warpgroups: bool) -> None:
     if wide_dims((*a.shape[:-2], *b.shape[:-2])):
         raise CheckError(f"expected matmul tiles without batch, got {a.shape} x {b.shape}")
     m, n = a.shape[-2], b.shape[-1]
-    rows = MAX_COLUMNS if warpgroups and n <= MAX_ROWS else MAX_ROWS
+    few = MAX_GROUP_ROWS if warpgroups else MAX_ROWS
+    rows = MAX_COLUMNS if warpgroups and n <= few else few
     if not warpgroups and m <= FEW_ROWS and n <= MAX_LONG:
         return
     if m > rows or n > MAX_COLUMNS:

@@ -12,7 +12,7 @@ from mirage.cost.cluster_split import split_over_cluster
 from mirage.cost.contiguous_runs import contiguous_run, run_gap
 from mirage.cost.counted_ops import Counter, Facts, computed_from, exact_values, tiles_of
 from mirage.cost.kernel_features import KernelFeatures, Known
-from mirage.cost.loop_trips import steps_of, trips_of
+from mirage.cost.loop_trips import steps_of, trips_of, unevenness
 from mirage.cost.read_again import Readings
 from mirage.cost.registers import RegisterEstimator, estimator_of, with_enough_warps
 from mirage.cost.shared_memory_bound import shared_bytes
@@ -74,7 +74,7 @@ def _features(
     most, steps, _ = max(trips)
     account.features.steps, account.features.runs = most, most / steps
     account.features.in_turn = sum(t for t, _, innermost in trips if innermost) / most
-    account.features.uneven = max((s.uneven for s in taken.values()), default=1.0)
+    account.features.uneven, account.features.unsorted = unevenness(taken.values())
     counter = Counter(
         account,
         most,

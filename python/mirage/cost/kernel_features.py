@@ -63,6 +63,7 @@ class KernelFeatures:
     blocks: Num = 1.0
     steps: Num = 1.0
     uneven: Num = 1.0  # steps of the block with the most steps, over the average of all blocks
+    unsorted: Num = 1.0  # the same for loops of which it is unknown which blocks take the most
     runs: Num = 1.0  # times that these steps start anew: the steps of a loop around the loop
     in_turn: Num = 1.0  # consecutive loops with the same number of steps
     warps: Num = 4.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mirage.cost.boxes import shifted_steps
@@ -18,11 +18,20 @@ from mirage.semantics.ugraph import (
 @dataclass(frozen=True)
 class Steps:
     """The average number of a loop's steps that a block takes, the ratio of the largest number to
-    the average, and the share of its tensors' elements that the loop is expected to read."""
+    the average, the share of its tensors' elements that the loop is expected to read, and whether
+    integers decide on the number, which is then unknown when the order of blocks is chosen."""
 
     mean: float
     uneven: float = 1.0
     share: float = 1.0
+    read: bool = False
+
+
+def unevenness(taken: Iterable[Steps]) -> tuple[float, float]:
+    """Return the largest ratio of the most steps to the average, and that of loops for which it is
+    unknown which blocks take the most."""
+    every = [(s.uneven, s.read) for s in taken]
+    return max((n for n, _ in every), default=1.0), max((n for n, r in every if r), default=1.0)
 
 
 def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:
@@ -35,7 +44,8 @@ def steps_of(launch: Launch, loop: Loop, shifted: frozenset[Load]) -> Steps:
     mean = float(loop.steps.counts(extents, extent).mean())
     # a tile that one block skips because of its position is read by another one
     share = mean / extent if loop.steps.readings else 1.0
-    return Steps(mean, loop.steps.most(extents, extent) / mean, share)
+    read = bool(loop.steps.readings)
+    return Steps(mean, loop.steps.most(extents, extent) / mean, share, read)
 
 
 def trips_of(

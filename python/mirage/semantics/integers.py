@@ -132,8 +132,8 @@ class TileIntegers(Source):
         return self.formula, self.shape
 
     @property
-    def reads_axes(self) -> frozenset[str]:
-        return frozenset(axis for axes in self.map for axis in axes)
+    def reads_along(self) -> TileMap:
+        return self.map
 
     @property
     def named_indices(self) -> tuple[NamedRows, ...]:

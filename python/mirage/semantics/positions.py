@@ -20,6 +20,7 @@ import numpy as np
 from mirage.semantics.builder import Builder, ShapeError
 from mirage.semantics.domain import Domain, Planes, map_planes
 from mirage.semantics.indexing.indices import Region
+from mirage.semantics.ops.block_ops import renamed_map
 from mirage.semantics.ops.kinds import Lookup as Lookup
 from mirage.semantics.ops.kinds import Source, Tiled
 from mirage.semantics.ops.op import NamedRows, Op, TensorType, UnknownOp, Value
@@ -195,8 +196,11 @@ class TileIota(Source):
     in_kernel: ClassVar[bool] = False
 
     @property
-    def reads_axes(self) -> frozenset[str]:
-        return frozenset(self.axes)
+    def reads_along(self) -> TileMap:
+        return (self.axes,)
+
+    def with_axes(self, names: Mapping[str, str]) -> TileIota:
+        return replace(self, axes=tuple(names.get(a, a) for a in self.axes))
 
     def with_parts(self, parts: Parts) -> TileIota:
         tile = self.result.shape[self.dim]
@@ -222,8 +226,11 @@ class TileGather(Source):
         return NamedRows(self.operands[1], self.operands[0].shape[0], self.from_end)
 
     @property
-    def reads_axes(self) -> frozenset[str]:
-        return frozenset(axis for axes in self.map for axis in axes)
+    def reads_along(self) -> TileMap:
+        return self.map
+
+    def with_axes(self, names: Mapping[str, str]) -> TileGather:
+        return replace(self, map=renamed_map(self.map, names))
 
     @property
     def tiled(self) -> tuple[Tiled, ...]:

@@ -89,7 +89,8 @@ def routed_experts(
     )
     text = f"{top} of {count} experts ({width}, {inner}) for each of {tokens} tokens"
     natives = (Native("grouped", grouped, attention=False),)
-    return Workload(name, text, inputs, build, module, DType.BF16, natives)
+    family = f"routed_experts {top}"
+    return Workload(name, text, inputs, build, module, DType.BF16, natives, family=family)
 
 
 def _by_groups(x: Any, chosen: Any, gates: Any, w1: Any, w2: Any, w3: Any) -> torch.Tensor:
@@ -165,7 +166,10 @@ def grouped_experts(
     )
     text = f"{top} of {count} experts ({width}, {inner}) for each of {tokens} tokens, in blocks"
     natives = (Native("grouped", grouped, attention=False),)
-    return Workload(name, text, inputs, build, module, DType.BF16, natives, together=together)
+    family = f"grouped_experts {block}"
+    return Workload(
+        name, text, inputs, build, module, DType.BF16, natives, together=together, family=family
+    )
 
 
 def blocked_routing(

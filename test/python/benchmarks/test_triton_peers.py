@@ -24,6 +24,7 @@ import triton_peers  # noqa: E402
 from mirage.semantics.scalar import DType  # noqa: E402
 from mirage.workloads import (  # noqa: E402
     attention,
+    expert_layers,
     linear,
     long_rows,
     position_programs,
@@ -67,6 +68,15 @@ PROGRAMS: dict[str, Callable[[], Workload]] = {
     "mlp": lambda: linear.layer_norm_mlp("", 5, 128, 256),
     "swiglu": lambda: linear.rms_swiglu_down("", 4, 128, 256),
     "experts": lambda: linear.expert_layer("", 2, 4, 128),
+    "grouped experts": lambda: replace(
+        expert_layers.grouped_experts("", 40, 4, 2, 128, 64, 16), dtype=DType.F16
+    ),
+    "many experts": lambda: replace(
+        expert_layers.grouped_experts("", 6, 32, 2, 64, 64, 16), dtype=DType.F16
+    ),
+    "routed experts": lambda: replace(
+        expert_layers.routed_experts("", 5, 16, 3, 64, 128), dtype=DType.F16
+    ),
     "adapters": lambda: served.lora_swiglu("", 4, 128, 128, 16),
     "low rank": lambda: linear.low_rank_mlp("", 4, 1024, 8, 128),
     "product": lambda: products.matmul("", 128, 192, 128),

@@ -258,6 +258,11 @@ def test_wrong_parity_is_noticed() -> None:
         assert original.notices(broken)
 
 
+def test_longer_tiles() -> None:
+    """As many columns more than 128 as 2049 rows need to be 16 tiles."""
+    check_mlir(Product(256, 130, 64, (256, 136, 64), 8, 2, swapped_b=True).text())
+
+
 # ---- the assembler
 
 

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from example_programs.read_loops import READ, ReadLoop, between, expected, integers
+from example_programs.read_loops import READ, ReadLoop, between, expected, integers, with_sum
 from lowering import compile_mlir, with_schedule
 from mirage.emulator.run_artifact import ArtifactRun, run_artifact
 from mirage.mlir_io.text import graph_from_text, graph_to_text
 from mirage.semantics.evaluation.evaluate import evaluate_floats
 from mirage.semantics.scalar import Array
 from mirage.semantics.ugraph import BlockGraph, KernelGraph, Loop, StepNumber, Steps, launches
+from mirage.transforms.steps.alternate_parts import with_alternating_parts
 from mirage.transforms.steps.skip_steps import skip_steps
 from thorough import some_of
 from written_kernels.warpgroup_attention import Attention
@@ -53,6 +54,20 @@ def test_all_kinds_of_integers(name: str, chip: str, stages: int) -> None:
     x = scores(case)
     for read in integers(case):
         sums, maxima = run(text, chip, x, *read).outputs
+        np.testing.assert_allclose(
+            total(case, sums, maxima), expected(case, x, read), rtol=1e-4, err_msg=str(read)
+        )
+
+
+@pytest.mark.parametrize("name", some_of(["keys split", "keys split, a tail"], every=2))
+def test_parts_in_turns(name: str) -> None:
+    case = READ[name]
+    graph = with_alternating_parts(with_sum(skip_steps(case.graph()), case), {})
+    text = compiled(graph, "sm_90a", 3)
+    assert "[k, s]" in text
+    x = scores(case)
+    for read in integers(case):
+        sums, maxima = run(text, "sm_90a", x, *read).outputs
         np.testing.assert_allclose(
             total(case, sums, maxima), expected(case, x, read), rtol=1e-4, err_msg=str(read)
         )

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from example_programs.read_loops import ReadLoop, after, between
 from mirage.cost.features import features_of
+from mirage.cost.kernel_time import report
+from mirage.cost.target import H200
 from mirage.semantics.ugraph import KernelGraph, launches
 from mirage.transforms.steps.skip_steps import skip_steps
 
@@ -58,3 +60,17 @@ def test_parts_of_a_split_are_uneven() -> None:
     steps, uneven = features(skip_steps(case.graph()))
     assert 3.5 < steps < 5.0
     assert 6.5 < steps * uneven <= 8.0
+
+
+def test_lengths_of_few_blocks_leave_memory_idle_at_the_end() -> None:
+    """The order of the blocks is chosen before their lengths are known."""
+    longer = []
+    for batch in (6000, 24000):
+        graph = ReadLoop(keys=1 << 12, batch=batch, tile=64).graph()
+        (launch,) = launches(skip_steps(graph).ops)
+        known = features_of(launch)
+        known.dram_read = 64.0 * known.dram_read  # so that nothing else takes as long
+        unknown = report(known, H200).time
+        known.unsorted = 1.0
+        longer.append(unknown / report(known, H200).time)
+    assert 1.01 < longer[1] < longer[0] < 1.18

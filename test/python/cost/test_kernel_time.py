@@ -171,6 +171,9 @@ def test_check_launch_refuses_wide_tiles_and_large_matmuls() -> None:
     with pytest.raises(CheckError, match="warpgroups a loop with a product, got none"):
         check_launch(Launch((left, right), (result,), (), body, Schedule(8, 2, True)), H200)
     check_launch(product_kernel(256, 64, 64, (256, 64, 64), 2, 8), H200)
+    check_launch(product_kernel(256, 136, 64, (256, 136, 64), 2, 8), H200)
+    with pytest.raises(CheckError, match="144 x 256, got 256 x 152"):
+        check_launch(product_kernel(256, 152, 64, (256, 152, 64), 2, 8), H200)
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,21 @@ def test_tiles_that_divide_the_rows_up_to_whole_instructions(rows: int, used: bo
     assert set(columns.grid["m"][wide].tolist()) == ({2} if used else set())
 
 
+@pytest.mark.parametrize(
+    ("rows", "tiles"),
+    [(2049, {72: 29, 136: 16}), (1025, {72: 15, 136: 8}), (129, {72: 2, 136: 1}), (2048, {})],
+)
+def test_rows_beyond_a_multiple_make_tiles_longer(rows: int, tiles: dict[int, int]) -> None:
+    """2049 rows are 16 tiles of 136. (With 2048 columns and a depth of 2048 they take 27.5 µs, and
+    11 tiles of 192 take 29.6.)"""
+    roles = MatmulRoles(frozenset("k"), frozenset("m"), frozenset("n"), frozenset())
+    use = AxisUse(("m", "n"), ("k",), (), {"m": rows, "n": 2048, "k": 2048}, (roles,))
+    found = columns_of(use, FrameType("k", None), 100_000, 0, group_row=64)
+    assert found is not None
+    pairs = set(zip(found[0].tile["m"].tolist(), found[0].grid["m"].tolist(), strict=True))
+    assert {t: n for t, n in pairs if t in (72, 136, 144)} == tiles
+
+
 def test_what_is_summed_and_stored_is_not_cut() -> None:
     """A norm over the columns of a product needs all of them in one block."""
     roles = MatmulRoles(frozenset("k"), frozenset("m"), frozenset("n"), frozenset())

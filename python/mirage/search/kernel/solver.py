@@ -33,6 +33,7 @@ from mirage.search.kernel.loop_nests.nested import nested_types
 from mirage.search.kernel.loop_nests.problem_axes import Analysis, analyze
 from mirage.search.kernel.problems.narrowing import Narrowing, half_type, narrowing_of
 from mirage.search.kernel.problems.problem import KernelProblem, Solution
+from mirage.search.kernel.problems.read_lengths import read_lengths
 from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.kernel.recent_problems import RecentProblem, RecentProblems
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
@@ -316,7 +317,7 @@ class KernelSolver:
         return Measure(
             derivations, columns, tensors, problem.table.sizes, half is not None, problem.tf32,
             analysis.coarse, analysis.shifted, self.target, read,
-            tuple(cuts.get(v) for v in tensors), known,
+            tuple(cuts.get(v) for v in tensors), known, read_lengths(problem),
         )  # fmt: skip
 
     def _extract(

@@ -51,8 +51,8 @@ class Load(Source):
         return self.map
 
     @property
-    def reads_axes(self) -> frozenset[str]:
-        return frozenset(axis for axes in self.map for axis in axes)
+    def reads_along(self) -> TileMap:
+        return self.map
 
     def with_cuts(self, cuts: TileMap) -> Load:
         return replace(self, map=cuts)
@@ -91,8 +91,8 @@ class Mask(Elementwise):
         return Zeros.ALL
 
     @property
-    def reads_axes(self) -> frozenset[str]:
-        return frozenset(self.axes)
+    def reads_along(self) -> TileMap:
+        return (self.axes,)
 
     def with_axes(self, names: Mapping[str, str]) -> Mask:
         return replace(self, axes=tuple(names.get(a, a) for a in self.axes))

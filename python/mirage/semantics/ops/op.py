@@ -220,10 +220,15 @@ class Op:
         return None
 
     @property
-    def reads_axes(self) -> frozenset[str]:
+    def reads_along(self) -> tuple[tuple[str, ...], ...]:
         """The axes of its launch on whose steps the result depends, other than through its
-        operands."""
-        return frozenset()
+        operands: for each dimension those that cut it, outermost first."""
+        return ()
+
+    @property
+    def reads_axes(self) -> frozenset[str]:
+        """The axes of :attr:`reads_along`, of all dimensions together."""
+        return frozenset(axis for axes in self.reads_along for axis in axes)
 
     def with_parts(self, parts: Parts) -> Op:
         """Return this op for a launch with other numbers of parts along its axes, and tensors of

@@ -36,13 +36,14 @@ from mirage.semantics.ugraph import (
     Steps,
     axis_extents,
 )
+from mirage.transforms.steps.alternate_parts import with_alternating_parts
 from mirage.transforms.steps.read_steps import find_read_steps
 from mirage.transforms.steps.step_lines import EACH, Line, reduced, tightest_lines
 
 
 def skip_steps(graph: KernelGraph) -> KernelGraph:
     """Return ``graph`` with kernels that leave out idle steps, in all candidates that have such
-    steps."""
+    steps. Parts of loops take steps in turns in candidates only, which are verified afterwards."""
     known = positions_of(graph.ops)
 
     def in_candidates(op: Alternatives) -> Alternatives:
@@ -51,7 +52,8 @@ def skip_steps(graph: KernelGraph) -> KernelGraph:
         for program in candidates:
             pairs = zip(program.inputs, op.operands, strict=True)
             inside = {p: known[tensor] for p, tensor in pairs if tensor in known}
-            programs.append(with_loops(program, inside, _steps))
+            bounded = with_loops(program, inside, _steps)
+            programs.append(with_alternating_parts(bounded, inside))
         return replace(op, programs=tuple(programs))
 
     return with_loops(with_parts(graph, in_candidates), {}, _steps)

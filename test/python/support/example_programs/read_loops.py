@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from mirage.semantics.builder import Builder
@@ -96,6 +96,23 @@ class ReadLoop:
         g = KernelGraph("g", (x, *read), (Launch((x, *read), out, grid, body),), out)
         check_graph(g)
         return g
+
+
+def with_sum(graph: KernelGraph, case: ReadLoop, cut: bool = False) -> KernelGraph:
+    """Return the graph of a case with a second kernel that adds up the parts of its keys; or that
+    computes something for each part, if this dimension is ``cut``."""
+    b, places = Builder(in_block=True), (("b",), ("p",) if cut else ())
+    params = [Value(v.type) for v in graph.outputs]
+    shape = (1, 1 if cut else case.split)
+    sums, maxima = (b.load(p, places, shape) for p in params)
+    top = b.reduce(ReduceFn.MAX, maxima, (1,))
+    each = b.binary(BinaryFn.MUL, sums, b.unary(UnaryFn.EXP, b.binary(BinaryFn.SUB, maxima, top)))
+    results = b.reduce(ReduceFn.SUM, each, (1,)), top
+    body = BlockGraph(tuple(params), tuple(b.ops), tuple(Output(r, places) for r in results))
+    out = tuple(value(case.batch, case.split if cut else 1, dtype=DType.F32) for _ in results)
+    grid = (Axis("b", case.batch), *((Axis("p", case.split),) if cut else ()))
+    combine = Launch(graph.outputs, out, grid, body)
+    return replace(graph, ops=(*graph.ops, combine), outputs=out)
 
 
 READ: dict[str, ReadLoop] = {

@@ -14,7 +14,7 @@ from mirage.cost.accountant import Accountant
 from mirage.cost.first_bytes import HOT, after_another
 from mirage.cost.kernel_features import KernelFeatures
 from mirage.cost.read_again import Readings
-from mirage.cost.uniform import somewhere
+from mirage.cost.uniform import somewhere, where
 from mirage.search.algebra.atoms import InAtom
 from mirage.search.algebra.axes import Dims
 from mirage.search.kernel.derivations.moves import (
@@ -50,7 +50,11 @@ Num = Any
 
 @dataclass
 class Measure(EdgeCosts):
-    """Computes the costs of derivations of one AND-OR graph over columns of sizes."""
+    """Computes the costs of derivations of one AND-OR graph over columns of sizes. ``lengths`` are
+    the axes that end where an integer that is read says, with the ratio of the longest to the
+    average."""
+
+    lengths: tuple[tuple[str, float], ...] = ()
 
     def features(
         self, edges: list[Edge], outputs: Sequence[Stored]
@@ -80,6 +84,9 @@ class Measure(EdgeCosts):
                 shifted=self.groups & (self.shifted is not None),
             )
         )
+        for axis, longest in self.lengths:
+            several = np.asarray(self.columns.steps.get(axis, 1)) > 1
+            account.features.unsorted = where(several, longest, 1.0)
         # rows are cut into classes only for shifted boxes
         feasible: Num = self.groups | (self.shifted is None)
         if self._has_warpgroups:

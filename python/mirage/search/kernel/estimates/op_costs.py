@@ -17,6 +17,7 @@ from mirage.cost.compilable import (
     MAX_BOX,
     MAX_BOX_RANK,
     MAX_COLUMNS,
+    MAX_GROUP_ROWS,
     MAX_LONG,
     MAX_ROWS,
 )
@@ -221,7 +222,8 @@ class EdgeAccounts(GoalTiles):
             feasible = feasible & self.fits(self.labels(child))
         few, many = np.minimum(m, n), np.maximum(m, n)
         long = ~self.groups & (few <= FEW_ROWS) & (many <= MAX_LONG)
-        return feasible & (long | ((many <= MAX_COLUMNS) & (few <= MAX_ROWS)))
+        rows = where(self.groups, MAX_GROUP_ROWS, MAX_ROWS)
+        return feasible & (long | ((many <= MAX_COLUMNS) & (few <= rows)))
 
     def _for_groups(
         self,

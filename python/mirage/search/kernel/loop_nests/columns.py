@@ -254,9 +254,10 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     elif axis == kind.split:
         for p in parts:
             t = ceil(size / p)
-            t = ceil(t / 16) * 16 if t >= 16 else t
-            if t < size:
-                out.append((t, 1, ceil(size / t)))
+            # 64 parts of 4097 are tiles of 80, of which there are 52, or one more part than 64
+            for tile in {ceil(t / 16) * 16, t // 16 * 16} if t >= 16 else {t}:
+                if tile < size:
+                    out.append((tile, 1, ceil(size / tile)))
         out = sorted(set(out))
     else:
         out = [(size, 1, 1)]
@@ -330,7 +331,8 @@ def _for_warpgroups(
         rounded = ceil(use.sizes[axis] / GROUP_ROWS) * GROUP_ROWS
         dividing = [t for t in DIVIDING_TILES if rounded % t == 0]
         between = [t for t in (*tiles, *dividing) if cut and t < use.sizes[axis]]
-        more = [(t, 1, ceil(use.sizes[axis] / t)) for t in between]
+        longer = _longer_tiles(use.sizes[axis]) if cut else []
+        more = [(t, 1, ceil(use.sizes[axis] / t)) for t in (*between, *longer)]
         beyond = GROUP_ROWS if axis in use.lines else GROUP_ROWS // MOST_BEYOND
         if cut and 0 < GROUP_ROWS - use.sizes[axis] <= beyond:
             more.append((GROUP_ROWS, 1, 1))
@@ -357,6 +359,19 @@ def _for_clusters(
             shared[place] = [(size // blocks, 1, blocks)]
             found.append((shared, [(w, 1) for w in (4, 8, 16)], False, blocks))
     return found
+
+
+def _longer_tiles(size: int) -> list[int]:
+    """Return tiles for an axis slightly longer than a multiple of the usual ones: as many as the
+    multiple has, each somewhat longer, so that the rest takes no tile of its own. They are columns
+    of products, which come in eights (2049 rows: 16 tiles of 136)."""
+    found = set[int]()
+    for usual in (GROUP_ROWS, MAX_ROWS):
+        parts = max(1, size // usual)
+        tile = ceil(ceil(size / parts) / GROUP_COLUMNS) * GROUP_COLUMNS
+        if usual < tile <= usual * (1 + 1 / MOST_BEYOND):
+            found.add(tile)
+    return sorted(found)
 
 
 def _choose(

@@ -33,3 +33,10 @@ def test_little_lies_beyond_the_end(size: int) -> None:
 def test_tiles_that_divide_an_axis_remain() -> None:
     tiles = {tile for tile, _, _ in options(65536, twice=True)}
     assert tiles == {2**k for k in range(5, 15)}
+
+
+def test_one_more_part_than_a_power_of_two() -> None:
+    """1 x 4097 times 4097 x 17 takes 3.1 µs in 65 parts of 64, and 3.4 in 52 of 80."""
+    use = AxisUse((), ("n",), (), {"n": 4097}, ())
+    found = axis_options("n", use, FrameType(None, "n"))
+    assert {(64, 1, 65), (80, 1, 52)} <= set(found)
