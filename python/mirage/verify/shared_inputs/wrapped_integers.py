@@ -9,7 +9,7 @@ are. Integers of 64 bits are assumed not to wrap, except by shifts that leave fe
 bits: ``x << 60`` is the lower four bits of ``x``, with a sign, times ``2^60``. The same is assumed
 of sums of 32 bits, if both programs have such sums: PyTorch adds integers of 32 bits in 64 bits, so
 a program that keeps 32 is another one. Where nothing but sums and results of the same type read a
-sum, it does not matter when it wraps around.
+sum, or a product of 32 bits with a small number, it does not matter when it wraps around.
 """
 
 from __future__ import annotations
@@ -24,12 +24,16 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.substitute import rewritten
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, TensorType, Value, View
+from mirage.verify.normal_form.bit_calls import BITS_OF_TWO, bits_of
 
 if TYPE_CHECKING:
     from mirage.verify.shared_inputs.bound_tensors import Aligned
 
 _NARROW = (DType.I8, DType.I16)
 _SUMS = (BinaryFn.ADD, BinaryFn.SUB, UnaryFn.NEG, ReduceFn.SUM, CumulateFn.SUM)
+_MOST_TIMES = 256
+"""The largest factor that makes a product as harmless as a sum. Programs with larger ones may be
+equal for the sole reason that they wrap around: ``(x << 16) << 16`` is 0."""
 _LEAST_FACTOR = 1 << 33
 """The least power of two of which products of 64 bits hold fewer than 32 bits of the other
 factor."""
@@ -40,8 +44,13 @@ def with_wraps(graph: KernelGraph, *, sums: bool = False) -> KernelGraph:
     of 32 bits other than products only if ``sums`` is given; ``graph`` itself if there is none.
     Kernels do not compute with such integers."""
     shifts = _shifts(graph)
-    read = _read_as_numbers(graph) if sums else frozenset[Value]()
-    bounded = [op for op in graph.ops if _is_bounded(op, read) or op in shifts]
+    times = _small_multiples(graph)
+    read = _read_as_numbers(graph, times) if sums or times else frozenset[Value]()
+    harmless = {op for op in times if op.result not in read}
+    some = read if sums else frozenset[Value]()
+    bounded = [
+        op for op in graph.ops if (_is_bounded(op, some) and op not in harmless) or op in shifts
+    ]
     ranges = ranges_of(graph) if bounded else {}
     ways = {
         op: partial(_shifted, bits=shifts[op]) if op in shifts else _wrapped
@@ -83,12 +92,36 @@ def _shifted(b: Builder, op: Op, *, bits: int) -> Value:
     return b.binary(BinaryFn.MUL, kept, op.operands[1])
 
 
-def _read_as_numbers(graph: KernelGraph) -> AbstractSet[Value]:
+def _small_multiples(graph: KernelGraph) -> AbstractSet[Op]:
+    """Return the products of integers of 32 bits with small numbers, if the other factor may be any
+    integer: a sum of inputs, or a function of their bits. Other factors (quotients, remainders,
+    chosen bits) may be so large that all products are 0."""
+    numbers = {op.result: op.number for op in graph.ops if op.number is not None}
+    small = {v for v, number in numbers.items() if abs(number) <= _MOST_TIMES}
+    any_integer = {v for v in graph.inputs if v.dtype is DType.I32}
+    found: set[Op] = set()
+    for op in graph.ops:
+        if len(op.results) != 1 or op.result.dtype is not DType.I32:
+            continue
+        rest = [v for v in op.operands if v not in small]
+        if not rest or not any_integer.issuperset(rest):
+            continue
+        if op.function is BinaryFn.MUL and len(rest) == 1:
+            found.add(op)
+        function = bits_of(op)
+        bits = function is not None and function[0] in BITS_OF_TWO and len(rest) == 2
+        if bits or op.function in _SUMS or isinstance(op, View):
+            any_integer.add(op.result)
+    return found
+
+
+def _read_as_numbers(graph: KernelGraph, times: AbstractSet[Op]) -> AbstractSet[Value]:
     """Return the integers of 32 bits that an op reads whose result would be another one if they had
-    not wrapped around: a comparison, a quotient, a conversion. Sums in the same type would not."""
+    not wrapped around: a comparison, a quotient, a conversion. Sums in the same type, and these
+    ``times`` a number, would not."""
     found: set[Value] = set()
     for op in reversed(graph.ops):
-        follows = op.function in _SUMS or isinstance(op, View)
+        follows = op.function in _SUMS or isinstance(op, View) or op in times
         if follows and all(v.dtype is DType.I32 and v not in found for v in op.results):
             continue
         found.update(v for v in op.operands if v.dtype is DType.I32)
