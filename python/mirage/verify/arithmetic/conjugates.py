@@ -13,7 +13,6 @@ from mirage.verify.arithmetic.interned_sums import ONE, InternedSums
 from mirage.verify.arithmetic.logarithms import Sum
 from mirage.verify.arithmetic.ratios import Ratio
 
-_MOST_ROOTS = 3
 _MOST_TERMS = 40
 """The most terms of a sum whose conjugate is taken: a product has up to the square of them."""
 
@@ -53,19 +52,16 @@ class Conjugates(InternedSums):
         return self._sum(without, {t: -c for t, c in with_.items()})
 
     def _without_roots_below(self, x: Ratio) -> tuple[Sum, Sum]:
-        """Return the numerator and the denominator of a quotient, cleared of roots that occur once
-        in the denominator."""
+        """Return the numerator and the denominator of a quotient, the latter cleared of one root
+        that occurs once in it. (Small programs count the indices of squares of arguments, which are
+        enough for one.)"""
         top, bottom = x.top, x.bottom or {ONE: 1}
-        for _ in range(_MOST_ROOTS):
-            roots = self._roots_in(bottom)
-            if not roots or len(top) > _MOST_TERMS:
-                break
-            other = self._conjugate(bottom, roots[0])
-            product = self._product(bottom, other)
-            if not product:
-                break
-            top, bottom = self._product(top, other), product
-        return top, bottom
+        roots = self._roots_in(bottom)
+        if not roots or len(top) > _MOST_TERMS:
+            return top, bottom
+        other = self._conjugate(bottom, roots[0])
+        product = self._product(bottom, other)
+        return (self._product(top, other), product) if product else (top, bottom)
 
     def _by_conjugate(self, a: Sum, but: Collection[int]) -> tuple[int, Sum, Sum] | None:
         """Return a root, a term ``n`` and a sum ``b`` with ``a = n / b``, if ``b`` is preferred: in
