@@ -42,6 +42,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # one process for each core instead
 
 import argparse
+import gc
 import gzip
 import json
 import random
@@ -91,6 +92,9 @@ WORKS = (3e6, 1.5e7)  # elements that the oracle computes in a run if fewer are 
 COMMIT_FILE = "COMMIT"
 """Written when the tree is copied to a place without git."""
 KEEP_SECONDS = 30.0  # after which a run writes its results so far
+COLLECTED = 20_000
+"""Objects after which garbage is looked for: verdicts make many that live on, and looking for it
+each few hundred takes a tenth of the time."""
 TASK_SECONDS = 240.0
 """After which a process that is stuck ends; a mutant has less (``attack_verdicts.LONGEST``)."""
 GRACE = 20.0  # its least time, and that at the end of a run
@@ -385,6 +389,7 @@ def main() -> int:
         return 0
     if arguments.way == "run":
         a = arguments
+        gc.set_threshold(COLLECTED, 20, 50)
         todo = (
             position_tasks(a.seed, a.count, a.candidates)
             if a.positions

@@ -19,13 +19,16 @@ class Assumptions:
     one. ``indices_in_range``: every whole number with which either program picks elements of rows
     names an element; no element may mean that a class is left out. ``rows_left``: each mask leaves
     something of each row; for a row of which nothing is left, PyTorch's fused attention gives
-    zeros, whereas a softmax gives NaN."""
+    zeros, whereas a softmax gives NaN. ``integers_fit``: sums of integers of 32 bits, and sums and
+    products of those of 64 bits, are within their types; the verdict names it only where programs
+    have sums that may leave them."""
 
     reassociation: bool = True
     more_precision: bool = True
     finite_inputs: bool = False
     indices_in_range: bool = False
     rows_left: bool = False
+    integers_fit: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from mirage.verify.shared_inputs.choices_by_position import with_choices_cut
 from mirage.verify.shared_inputs.products_of_held import with_products
 from mirage.verify.shared_inputs.rounded_tables import before_computing, before_rounding
 from mirage.verify.shared_inputs.tables_alike import ROUNDED, with_one_table, with_shared_elements
-from mirage.verify.shared_inputs.wrapped_integers import with_other_wraps
+from mirage.verify.shared_inputs.wrapped_integers import INTEGERS_FIT, with_other_wraps
 from mirage.verify.verdict import Evidence, Kind, Verdict, Witness
 from mirage.verify.verify_options import VerifyOptions
 
@@ -64,13 +64,16 @@ def verify(
 @rare_collections()
 def verify_aligned(aligned: Aligned, options: VerifyOptions) -> Verdict:
     """Return the verdict on two programs with the tensors that they hold."""
-    aligned = with_other_wraps(aligned)
+    aligned, sums = with_other_wraps(aligned, fit=options.assume.integers_fit)
     seconds = options.seconds
     if aligned.misses_are_errors:
         options = replace(options, misses_are_errors=True)
     budget = Budget(seconds or usual_seconds(aligned.reference, aligned.candidate))
     found = _of_aligned(aligned, options, budget)
-    return _with_cut(_where_rows_are_left(aligned, found, options, budget), budget)
+    found = _with_cut(_where_rows_are_left(aligned, found, options, budget), budget)
+    if not sums or not found.equivalent:
+        return found
+    return replace(found, evidence=(*found.evidence, Evidence("integers", True, INTEGERS_FIT)))
 
 
 def _where_rows_are_left(

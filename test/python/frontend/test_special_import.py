@@ -120,6 +120,18 @@ def test_curves_are_as_precise_as_the_type(
         np.testing.assert_allclose(ours, expected, rtol=16 * info.eps, atol=2e-7, err_msg=name)
 
 
+def test_inverses_of_what_is_too_large_to_square() -> None:
+    x = torch.tensor([1.0, 1.5, 2.0, 3e4, 1e10, 3e19, 3e38, torch.inf])
+    programs = {
+        "asinh": torch.asinh,
+        "of negative": lambda x: torch.asinh(-x),
+        "acosh": torch.acosh,
+    }
+    for name, (ours, _) in zip(programs, outputs(every(programs), (x,), typed=True), strict=True):
+        expected = programs[name](x.double())
+        np.testing.assert_allclose(ours, expected, rtol=2e-7, err_msg=name)
+
+
 def test_infinities_and_what_is_no_number() -> None:
     x = torch.tensor([-torch.inf, torch.inf, torch.nan, 2.0], dtype=torch.float64)
     programs = {k: v for k, v in {**CURVES, **INSIDE}.items() if k not in ("xlogy",)}

@@ -8,7 +8,7 @@ from thorough import some_of
 from written.eight_bits import OTHER_EIGHT_BITS, SAME_EIGHT_BITS
 from written.families_right import FAMILIES_RIGHT
 from written.families_wrong import FAMILIES_WRONG
-from written.functions_right import SAME_FUNCTIONS
+from written.functions_right import EQUAL_FUNCTIONS, SAME_FUNCTIONS
 from written.functions_wrong import OTHER_FUNCTIONS
 from written.pairs import Pair, Program, verdict_of, written_as
 from written.positions_right import SAME_POSITIONS
@@ -17,7 +17,7 @@ from written.right import RIGHT
 from written.wrong import WRONG
 
 ALL = RIGHT + WRONG
-FUNCTIONS = SAME_FUNCTIONS + OTHER_FUNCTIONS
+FUNCTIONS = SAME_FUNCTIONS + OTHER_FUNCTIONS + EQUAL_FUNCTIONS
 FAMILIES = FAMILIES_RIGHT + FAMILIES_WRONG
 POSITIONS = SAME_POSITIONS + OTHER_POSITIONS
 EIGHT_BITS = SAME_EIGHT_BITS + OTHER_EIGHT_BITS
@@ -51,6 +51,12 @@ def test_the_same_program_is_shown_to_be(pair: Pair) -> None:
     assert verdict.equivalent, verdict
     assert verdict.defined
     assert verdict.accepted or not pair.rounding, verdict
+
+
+@pytest.mark.parametrize("pair", EQUAL_FUNCTIONS, ids=lambda pair: pair.name)
+def test_logarithms_and_roots_are_equal_where_they_are_defined(pair: Pair) -> None:
+    verdict = verdict_of(pair, FUNCTIONS)
+    assert verdict.equivalent, verdict
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-assume",
         action="append",
         default=[],
-        choices=["reassociation", "more-precision"],
-        help="do not accept other numbers than the reference's, or casts to 16 bits left out",
+        choices=["reassociation", "more-precision", "integers-fit"],
+        help="do not accept other numbers than the reference's, casts to 16 bits left out, or sums "
+        "of integers of 32 or 64 bits that wrap around in one program alone",
     )
 
 
@@ -96,6 +97,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
             "finite-inputs" in options.assume,
             "indices-in-range" in options.assume,
             "rows-left" in options.assume,
+            "integers-fit" not in options.no_assume,
         ),
     )
     try:

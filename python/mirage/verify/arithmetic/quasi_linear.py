@@ -26,6 +26,7 @@ MOST_REMAINDERS, MOST_VALUES = 2520, 1 << 16
 _PERIODS = 12
 """The periods around zero, in each direction, for which values are computed."""
 _LARGEST = 1 << 50
+_HELD = 1 << 62
 
 
 class NoFunction(Exception):
@@ -79,7 +80,9 @@ class Functions:
         self.argument = Function(self.arguments, np.full_like(tails, period), tails)
 
     def number(self, n: int) -> Function:
-        """Return the function that is the same number everywhere."""
+        """Return the function that is the same number everywhere. Raises :class:`NoFunction`."""
+        if abs(n) > _HELD:
+            raise NoFunction("a large number")
         zero = self.argument.affine(0, 0)
         return zero.affine(1, n)
 

@@ -5,20 +5,22 @@ that are equal up to a factor share it: ``|c t| = |c| |t|``; the sign of a singl
 product of the signs of its symbols. Alternatively, a calculation is repeated with each sign fixed
 to 1 and to -1. A square root is a symbol whose square is the argument; factors that are certainly
 not negative come out. A logarithm is taken of the magnitude, which makes no difference wherever it
-is defined, and so becomes a sum over factors. ``docs/verification.md`` has the argument.
+is defined, and so becomes a sum over factors; roots are cleared from its divisors.
+``docs/verification.md`` has the argument.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from fractions import Fraction
 
 from mirage.semantics.domain import Planes
 from mirage.semantics.scalar import DType, UnaryFn
 from mirage.verify.arithmetic.cancelled_factors import CancelledFactors
+from mirage.verify.arithmetic.conjugates import Conjugates
 from mirage.verify.arithmetic.interned_sums import NoProof
-from mirage.verify.arithmetic.logarithms import Number, Powers, Sum
+from mirage.verify.arithmetic.logarithms import Number, Powers, Sum, Term
 from mirage.verify.arithmetic.object_arrays import map_elements
 from mirage.verify.arithmetic.ratios import Element, Ratio
 from mirage.verify.arithmetic.symbolic import Symbolic
@@ -32,7 +34,7 @@ class AnotherSign(NoProof):
     """A calculation needs a sign beyond those that were given."""
 
 
-class RealNumbers(CancelledFactors, Symbolic):
+class RealNumbers(CancelledFactors, Conjugates, Symbolic):
     """The domain described in the module's docstring. ``signs`` are the signs of magnitudes, in the
     order in which these occur; if there are more of them, :class:`AnotherSign` is raised. Without
     ``signs``, signs are symbols."""
@@ -245,6 +247,10 @@ class RealNumbers(CancelledFactors, Symbolic):
                     one = self._product(one, self._sign_of_symbol(s))
                 result = self._product(result, self._root_symbol(one))
         inside: Sum = {(0, self._monomial(tuple(sorted(left)))): 1 if c > 0 else -1}
+        square = self._root_of_square(rest)
+        if square is not None:
+            result = self._product(result, self._size(square))
+            rest = dict[Term, Number]({UNIT: 1})
         if self._not_negative(rest):
             if rest != {UNIT: 1}:
                 result = self._product(result, self._root_symbol(rest))
@@ -274,22 +280,27 @@ class RealNumbers(CancelledFactors, Symbolic):
         """Return ``log|x|``."""
         if not isinstance(x, Ratio) or not x.top:
             return math.nan
-        top = self._log_of(x.top)
-        if x.bottom is None:
-            return top
-        return self.add(top, self.mul(self._log_of(x.bottom), Ratio({UNIT: -1})))
+        above, below = self._without_roots_below(x)
+        if not above:
+            return math.nan
+        return self.add(self._log_of(above), self.negated(self._log_of(below)))
 
-    def _log_of(self, a: Sum) -> Element:
+    def _log_of(self, a: Sum, conjugated: Collection[int] = ()) -> Element:
         """Return ``log|a|`` as a sum over the factors of ``a``: number, exponential, symbols, and
-        the rest, or its root if it is a square."""
+        the rest, or its root if it is a square, or its conjugate by roots other than
+        ``conjugated``."""
         factor, rest = self._without_factor(a)
         (((exponent, monomial), c),) = factor.items()
         result: Element = Ratio(dict(self._exponents[exponent]))
+        rest, raised = self._with_whole_roots(rest)
+        if raised:
+            number, rest = self._without_number(rest)
+            c *= number
         size = Fraction(abs(c))
         for number, sign in ((size.numerator, 1), (size.denominator, -1)):
             for prime in _primes(number):
                 result = self.add(result, self._log_times({UNIT: prime}, sign))
-        for s, p in self._monomials[monomial]:
+        for s, p in (*self._monomials[monomial], *((s, -p) for s, p in raised.items())):
             if s in self._roots:
                 half = Ratio({UNIT: _number(Fraction(p, 2))})
                 result = self.add(result, self.mul(self._log_of(self._roots[s]), half))
@@ -297,11 +308,24 @@ class RealNumbers(CancelledFactors, Symbolic):
                 result = self.add(result, self._log_times({(0, self._monomial(((s, 1),))): 1}, p))
         if rest == {UNIT: 1}:
             return result
+        turned = self._by_conjugate(rest, conjugated)
+        if turned is not None:
+            symbol, norm, other = turned
+            below = self.negated(self._log_of(other, (*conjugated, symbol)))
+            return self.add(result, self.add(self._log_of(norm), below))
         root, count = self._root_of_square(rest), 1
         while root is not None:
             rest, count = root, 2 * count
             root = self._root_of_square(rest)
         return self.add(result, self._log_times(rest, count))
+
+    def _without_number(self, a: Sum) -> tuple[Number, Sum]:
+        """Return ``a`` divided by the number and the signs of its first term, and the number."""
+        exponent_and_monomial = self._leading(a)
+        number = Fraction(a[exponent_and_monomial])
+        signs = (s for s, _ in self._monomials[exponent_and_monomial[1]] if s in self._signs)
+        factor: Sum = {(0, self._monomial(tuple((s, 1) for s in signs))): _number(1 / number)}
+        return _number(number), self._product(a, factor)
 
     def _log_times(self, a: Sum, count: int) -> Element:
         return self.mul(self._apply(UnaryFn.LOG, Ratio(a)), Ratio({UNIT: count}))

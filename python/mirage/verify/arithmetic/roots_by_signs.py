@@ -54,7 +54,7 @@ class RootsBySigns(KnownNumbers):
             return a if not a.top else self._apply(UnaryFn.SQRT, a)
         outside, inside = self._squares_out(a.top)
         number = number_of(Ratio(inside))
-        if number is not None and (exact := _exact_root(number)) is not None:
+        if number is not None and (exact := exact_root(number)) is not None:
             return self.mul(outside, element_of(exact))
         return self.mul(outside, self._apply(UnaryFn.SQRT, Ratio(inside)))
 
@@ -77,7 +77,7 @@ class RootsBySigns(KnownNumbers):
         return Ratio({(ONE[0], self._monomial(((symbol, power),))): factor})
 
 
-def _exact_root(x: Fraction) -> Fraction | None:
+def exact_root(x: Fraction) -> Fraction | None:
     """Return the square root of a number if it is rational."""
     if x < 0:
         return None

@@ -48,6 +48,8 @@ _SHIFTS = {"aten.__lshift__": "shift_left", "aten.__rshift__": "shift_right"}
 _BITS = {**BIT_BASES, **_SHIFTS}
 _SIZES = {DType.I8: 8, DType.I16: 16, DType.I32: 32, DType.I64: 64}
 _AND, _OR, _XOR = "bit_and", "bit_or", "bit_xor"
+BITS_OF_TWO = frozenset({_AND, _OR, _XOR})
+"""Functions whose results have each bit from the bits of both operands in the same place."""
 
 
 def bits_of(op: Op) -> tuple[str, External] | None:
@@ -79,7 +81,7 @@ def _function(op: Op) -> tuple[str, External] | None:
     """Return the function of bits that a call computes, of numbers whose types have a sign, and the
     call."""
     found = bits_of(op)
-    if found is None or found[0] not in (_AND, _OR, _XOR):
+    if found is None or found[0] not in BITS_OF_TWO:
         return None
     return found if all(v.dtype in _SIZES for v in (*op.operands, op.result)) else None
 
@@ -161,8 +163,11 @@ class _Reading:
         return None if v in self.sums else self._number(self.value(v))
 
     def _arithmetic(self, op: Op) -> Polynomial | None:
-        """Return a sum of which a part is a function of bits, or a complement."""
+        """Return a sum of which a part is a function of bits, a complement, or a quotient or
+        remainder of such sums."""
         fn, xs = op.function, op.operands
+        if fn in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
+            return self._quotient(fn, op)
         if fn not in (BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL, UnaryFn.NEG):
             return None
         numbers = [self._number_of(v) for v in xs]
@@ -182,6 +187,25 @@ class _Reading:
         factor = next((n for n in numbers if n is not None), None)
         rest = next((p for p, n in zip(sums, numbers, strict=True) if n is None), None)
         return None if factor is None or rest is None else added({}, rest, factor)
+
+    def _quotient(self, fn: BinaryFn, op: Op) -> Polynomial | None:
+        """Return a quotient, rounded down, or remainder of a sum and a known number: multiples of
+        the number are taken out of the sum. None if the sum has none."""
+        x, n = op.operands[0], self._number_of(op.operands[1])
+        p = self.sums.get(x)
+        if p is None or n is None or n <= 0 or x.type != op.result.type:
+            return None
+        whole = {term: k // n for term, k in p.items() if k // n}
+        if not whole:
+            return None
+        rest = {term: k % n for term, k in p.items() if k % n}
+        found: Polynomial = {}
+        if rest:
+            number = self.build.constant(n, x.dtype)
+            part = self.build.binary(fn, self._whole(rest, x.type), number)
+            self._note()
+            found = of_one(part)
+        return found if fn is BinaryFn.REMAINDER else added(found, whole)
 
     def _possible(self, p: Polynomial) -> Polynomial:
         """Return a sum without conjunctions of values that have no bit in common."""

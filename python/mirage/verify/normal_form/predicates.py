@@ -109,7 +109,8 @@ def moved(b: Builder, x: Value, view: View) -> Value:
     return result
 
 
-_RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, BinaryFn.AND, BinaryFn.OR)
+_LOGIC = (BinaryFn.AND, BinaryFn.OR, BinaryFn.XOR)
+_RULES = (BinaryFn.LT, BinaryFn.LE, BinaryFn.EQ, BinaryFn.NE, *_LOGIC)
 _WHOLE = (
     UnaryFn.NEG,
     BinaryFn.ADD,
@@ -248,7 +249,10 @@ class _Known:
         if fn is BinaryFn.NE:
             return self._unequal(b, x, y)
         if not (self.is_truth(x) and self.is_truth(y)):
-            return b.binary(BinaryFn.AND if fn is BinaryFn.AND else BinaryFn.OR, x, y)
+            assert isinstance(fn, BinaryFn)
+            return b.binary(fn, x, y)
+        if fn is BinaryFn.XOR:
+            return self._unequal(b, x, y)
         return _least(b, x, y) if fn is BinaryFn.AND else b.binary(BinaryFn.MAX, x, y)
 
     def negated(self, b: Builder, x: Value) -> Value:

@@ -17,6 +17,7 @@ from mirage.semantics.decompose import decompose
 from mirage.semantics.numbers import Number
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value, all_ops
+from mirage.verify.arithmetic.roots_by_signs import exact_root
 from mirage.verify.normal_form.certainty import Certain
 
 Rule = Callable[[Builder], Value]
@@ -253,6 +254,8 @@ class _Known(Certain):
         if op is None or depth >= _DEEPEST:
             return None
         fn, increasing = op.function, op.function in (BinaryFn.MAX, BinaryFn.MIN)
+        if fn in (BinaryFn.ADD, BinaryFn.SUB):
+            return self._root_of_difference(op)
         if not isinstance(fn, BinaryFn) or not (increasing or fn in (BinaryFn.MUL, BinaryFn.DIV)):
             return None
         known = map(self.not_negative, op.operands)
@@ -260,6 +263,37 @@ class _Known(Certain):
             return None
         first, second = (self._root(v, depth + 1) for v in op.operands)
         return lambda b: b.binary(fn, first(b), second(b))
+
+    def _root_of_difference(self, op: Op) -> Rule | None:
+        """Write ``sqrt(z^2 - c^2)`` with a number ``c`` as ``sqrt(z - c) sqrt(z + c)``, if ``z`` is
+        not negative."""
+        x, y = op.operands
+        number, z = self.number(y), self._squared(x)
+        if number is None or z is None or not self.not_negative(z):
+            return None
+        number = number if op.function is BinaryFn.SUB else -number
+        c = exact_root(number)
+        if not c:
+            return None
+
+        def written(b: Builder) -> Value:
+            ends = (b.binary(BinaryFn.ADD, z, b.constant(n, z.dtype)) for n in (-c, c))
+            first, second = (b.unary(UnaryFn.SQRT, end) for end in ends)
+            return b.binary(BinaryFn.MUL, first, second)
+
+        return written
+
+    def _squared(self, x: Value) -> Value | None:
+        """Return the value whose square is ``x``, if it is written as a square."""
+        op = self.makers.get(x)
+        if op is None:
+            return None
+        if op.function is UnaryFn.SQUARE or (
+            op.function is BinaryFn.MUL and op.operands[0] is op.operands[1]
+        ):
+            return op.operands[0]
+        square = op.function is BinaryFn.POW and self.number(op.operands[1]) == 2
+        return op.operands[0] if square else None
 
     def _root(self, x: Value, depth: int) -> Rule:
         found = self.root(x, depth)

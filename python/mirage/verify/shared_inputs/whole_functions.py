@@ -151,15 +151,13 @@ class _Found:
         if source.shape != op.result.shape or not (isinstance(op, Elementwise) or bits_of(op)):
             return None
         arithmetic = self._of(source)
-        xs: list[Function] = []
-        for v in op.operands:
-            if v in self.functions:
-                xs.append(self.functions[v])
-            elif v in self.constants:
-                xs.append(arithmetic.number(self.constants[v]))
-            else:
-                return None
+        if any(v not in self.functions and v not in self.constants for v in op.operands):
+            return None
         try:
+            xs = [
+                self.functions[v] if v in self.functions else arithmetic.number(self.constants[v])
+                for v in op.operands
+            ]
             return source, _applied(arithmetic, op, xs)
         except NoFunction:
             return None

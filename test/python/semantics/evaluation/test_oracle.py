@@ -23,6 +23,7 @@ from mirage.semantics.check import InvalidGraph, check_graph
 from mirage.semantics.decompose import decompose
 from mirage.semantics.domain import Float64, TypedFloat
 from mirage.semantics.evaluation.evaluate import Sampled, evaluate_floats, evaluate_sampled
+from mirage.semantics.positions import gather
 from mirage.semantics.region import demand
 from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, UnaryFn
 from mirage.semantics.ugraph import KernelGraph, Value
@@ -296,3 +297,33 @@ def test_sums_are_off_anew_for_each_element_that_they_are_used_for() -> None:
         rounding, off = (float((x - exact).abs().max()) for x in (typed, anew))
         assert off < 1e-3
         assert (off > 4.0 * rounding) == changes
+
+
+def test_whole_numbers_reach_the_constants_that_they_are_compared_with() -> None:
+    """A prefix that ends one position earlier shows at one position only."""
+
+    def seen(before: int) -> KernelGraph:
+        b = Builder()
+        first = b.binary(BinaryFn.LT, at, b.constant(before, DType.I64))
+        y = b.binary(BinaryFn.MUL, x, b.cast(first, DType.F32))
+        return KernelGraph("seen", (x, at), tuple(b.ops), (y,))
+
+    x, at = graphs.tensor(2, 4096, dtype=DType.F32), graphs.tensor(4096, dtype=DType.I64)
+    judge = Judge(seen(1024))
+    assert judge.quick(seen(1024)) is None
+    assert judge.thorough(seen(1023), 4) is not None
+    assert judge.thorough(seen(1024), 1000) is None
+
+
+def test_whole_numbers_that_name_rows_stay_among_them() -> None:
+    """Numbers that lead to rows are small, also if something else is computed first."""
+    b = Builder()
+    table, at = graphs.tensor(40, 8, dtype=DType.F32), graphs.tensor(300, dtype=DType.I64)
+    page = b.binary(BinaryFn.ADD, at, b.constant(1, DType.I64))
+    rows = gather(b, table, page)
+    kept = b.binary(BinaryFn.LT, b.reshape(at, (300, 1)), b.constant(100, DType.I64))
+    y = b.binary(BinaryFn.MUL, rows, b.cast(kept, DType.F32))
+    graph = KernelGraph("rows", (table, at), tuple(b.ops), (y,))
+    for situation in (Situations(graph, 0).ordinary(n) for n in range(4)):
+        numbers = situation.inputs[1](((0, 300),))
+        assert 0 <= float(numbers.min()) <= float(numbers.max()) < 40

@@ -12,25 +12,12 @@ from math import inf, prod
 from zlib import crc32
 
 import numpy as np
-from mirage.semantics.positions import Gather, TileGather
-from mirage.semantics.ugraph import (
-    Binary,
-    Broadcast,
-    Cast,
-    KernelGraph,
-    Launch,
-    Matmul,
-    Op,
-    Reshape,
-    Slice,
-    Transpose,
-    Value,
-    all_ops,
-)
+from mirage.semantics.ugraph import KernelGraph, Value
 
 from oracle.boxes import Box, Parts, sizes
 from oracle.evaluator import Input
 from oracle.pytorch import torch
+from oracle.roles import SMALL, roles
 from oracle.scalar import rounded
 
 Array = np.ndarray
@@ -180,58 +167,6 @@ MASKS: dict[str, Draw] = {
     "all about -1e4": _shifted(-1e4, 10.0),
 }
 """Other tensors that are added to scores."""
-
-
-# ---- the roles of inputs
-
-
-@dataclass(frozen=True)
-class Role:
-    """How a program uses an input: the scale at which its products stay about as large as their
-    operands, whether it has one number for each channel, whether it is only added, and the number
-    of rows that it may choose from."""
-
-    scale: float
-    gain: bool
-    added: bool
-    rows: int
-
-
-_MOVES = (Reshape, Transpose, Broadcast, Slice, Cast)
-
-
-def roles(graph: KernelGraph) -> list[Role]:
-    """Return the role of each input."""
-    moved: dict[Value, set[Value]] = {v: {v} for v in graph.inputs}
-    users: dict[Value, list[tuple[Op, int]]] = {v: [] for v in graph.inputs}
-    for op in graph.ops:
-        sources = [moved.get(v, set[Value]()) for v in op.operands]
-        if isinstance(op, _MOVES):
-            moved[op.result] = sources[0]
-            continue
-        for place, found in enumerate(sources):
-            for v in found:
-                users[v].append((op, place))
-    return [_role(v, users[v], graph) for v in graph.inputs]
-
-
-_SMALL = 8
-"""The bound of whole numbers that do not name rows."""
-
-
-def _role(v: Value, users: Sequence[tuple[Op, int]], graph: KernelGraph) -> Role:
-    scale, tables = 1.0, list[int]()
-    for op, place in users:
-        if isinstance(op, Matmul) and place == 1:
-            scale = min(scale, op.operands[1].shape[-2] ** -0.5)
-        if isinstance(op, Gather) and place == 1:
-            tables.append(op.operands[0].shape[0])
-        if isinstance(op, Launch):
-            inner = [x for x in all_ops(op.body.ops) if isinstance(x, TileGather)]
-            tables += [x.operands[0].shape[0] for x in inner]
-    channels = bool(v.shape) and v.shape[-1] > 1 and v.type.size == v.shape[-1]
-    added = bool(users) and all(isinstance(op, Binary) and op.fn.value == "add" for op, _ in users)
-    return Role(scale, channels, added, min(tables, default=_SMALL))
 
 
 # ---- situations
@@ -395,6 +330,8 @@ class Situations:
         v, role = self.graph.inputs[i], self.roles[i]
         seed = crc32(repr((self.seed, name, i)).encode())
         if v.dtype.is_integer:
+            if role.compared:
+                return self._kept.of(_compared(v, seed, role.compared))
             top = 2 if v.dtype.value == "i1" else role.rows
             return self._kept.of(_whole_numbers(v, seed, top))
         draw = draw or Normal(role.scale)
@@ -438,6 +375,30 @@ def _whole_numbers(v: Value, seed: int, top: int) -> Input:
     def part(box: Box) -> torch.Tensor:
         bits = Place(v.shape, box).bits(seed).reshape((1, *sizes(box)))
         return torch.from_numpy((bits % np.uint64(top)).astype(np.float64))
+
+    return part
+
+
+def _compared(v: Value, seed: int, constants: Sequence[int]) -> Input:
+    """Return positions along the last dimension, or numbers below its length of which some are
+    small and some are one of the ``constants`` or beside it."""
+    length = next((n for n in reversed(v.shape) if n > 1), 1)
+    axis = max((d for d, n in enumerate(v.shape) if n > 1), default=0)
+    beside_them = np.array([c + d for c in constants for d in (-1, 0, 1)])
+
+    def part(box: Box) -> torch.Tensor:
+        shape = (1, *sizes(box))
+        if seed % 2 == 0 and length > 1:
+            along = [1] * len(shape)
+            along[1 + axis] = -1
+            places = np.arange(*box[axis]).reshape(along)
+            return torch.from_numpy(np.broadcast_to(places, shape).astype(np.float64))
+        bits = Place(v.shape, box).bits(seed).reshape(shape)
+        kind, number = bits % np.uint64(4), (bits >> np.uint64(2)).astype(np.int64) & 0x3FFFFFFF
+        near = beside_them[number % len(beside_them)]
+        small = number % SMALL
+        x = np.where(kind == 0, near, np.where(kind == 1, small, number % max(length, SMALL)))
+        return torch.from_numpy(x.astype(np.float64))
 
     return part
 

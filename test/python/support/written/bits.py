@@ -6,7 +6,7 @@ import torch
 
 from written.pairs import Pair
 
-TWO, ONE = "6x12:i32 6x12:i32", "6x12:i64"
+TWO, ONE, LONG = "6x12:i32 6x12:i32", "6x12:i64", "6x12:i64 6x12:i64"
 
 BITS_RIGHT = (
     Pair("operands exchanged", TWO, lambda a, b: a & b, lambda a, b: b & a),
@@ -23,7 +23,14 @@ BITS_RIGHT = (
     Pair("chosen bits", TWO, lambda a, b: (b & a) | (~a & b), lambda a, b: b.clone()),
     Pair("distributed", TWO, lambda a, b: a & (b | (a ^ b)), lambda a, b: (a & b) | (a & ~b)),
     Pair("the last bit", ONE, lambda a: a ^ 1, lambda a: torch.where((a & 1) == 1, a - 1, a + 1)),
-)
+    Pair("either, but not both", LONG, lambda a, b: ((a > 3) ^ (b > 3)).float(),
+         lambda a, b: ((a > 3) != (b > 3)).float()),
+    Pair("carried", TWO, lambda a, b: a + b, lambda a, b: (a ^ b) + 2 * (a & b)),
+    Pair("borrowed", TWO, lambda a, b: a - b, lambda a, b: (a ^ b) - 2 * (~a & b)),
+    Pair("the mean, rounded down", LONG, lambda a, b: (a + b) >> 1,
+         lambda a, b: (a & b) + ((a ^ b) >> 1)),
+    Pair("a last bit of a sum", LONG, lambda a, b: (a + b) % 2, lambda a, b: (a ^ b) % 2),
+)  # fmt: skip
 
 BITS_WRONG = (
     Pair("no bit twice", TWO, lambda a, b: (a | b) % 64, lambda a, b: (a + b) % 64),
@@ -36,5 +43,18 @@ BITS_WRONG = (
     Pair("negative numbers", ONE, lambda a: a & -16, lambda a: a - (a.abs() % 16)),
     Pair("another bit", ONE, lambda a: a ^ 1, lambda a: torch.where((a & 1) == 1, a + 1, a - 1)),
     Pair("another operand", TWO, lambda a, b: (a ^ b) ^ b, lambda a, b: b.clone()),
+    Pair("either, or both", LONG, lambda a, b: ((a > 3) ^ (b > 3)).float(),
+         lambda a, b: ((a > 3) | (b > 3)).float()),
+    Pair("carried once", TWO, lambda a, b: a + b, lambda a, b: (a ^ b) + (a & b)),
+    Pair("bits shifted out", TWO, lambda a, b: a + b,
+         lambda a, b: (a ^ b) + 2 * (a & b) + (a & -(1 << 31)) * 3),
+    Pair("twice the last bit", "6x12:i32", lambda a: a * 0, lambda a: ((a & 1) << 31) * 2 + 1),
+    Pair("a mean of sums that wrap", TWO, lambda a, b: (a + b) >> 1,
+         lambda a, b: (a & b) + ((a ^ b) >> 1)),
+    Pair("the mean, rounded up", LONG, lambda a, b: (a + b) >> 1,
+         lambda a, b: (a | b) - ((a ^ b) >> 1)),
+    Pair("two last bits of a sum", LONG, lambda a, b: (a + b) % 4, lambda a, b: (a ^ b) % 4),
+    Pair("a multiple that wraps", TWO, lambda a, b: (a * 2).float() + b.float() * 0,
+         lambda a, b: a.float() * 2 + b.float() * 0),
     Pair("absorbed by and", TWO, lambda a, b: a & (b | a), lambda a, b: a & b),
 )  # fmt: skip

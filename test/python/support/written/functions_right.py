@@ -27,6 +27,10 @@ def normed(x):
 
 
 SAME_FUNCTIONS: list[Pair] = [
+    Pair("asinh by a logarithm", ONE, torch.asinh,
+         lambda x: x.sign() * torch.log(x.abs() + torch.sqrt(x * x + 1)), False),
+    Pair("acosh by roots of both factors", ONE, lambda x: torch.acosh(positive(x)),
+         lambda x: torch.log(positive(x) + torch.sqrt(x * x * (x * x + 2)))),
     Pair("relu of both signs", ONE, lambda x: F.relu(x) + F.relu(-x), torch.abs),
     Pair("root of what is at least a number, by a choice", ONE,
          lambda x: (x * x).clamp(min=0.25).rsqrt(),
@@ -195,3 +199,14 @@ SAME_FUNCTIONS: list[Pair] = [
     Pair("the larger product", TWO, lambda x, y: torch.maximum(x * y, 2.0 * x), lambda x, y:
          torch.where(x >= 0, x * y.clamp(min=2.0), x * y.clamp(max=2.0)), False),
 ]  # fmt: skip
+
+EQUAL_FUNCTIONS: list[Pair] = [
+    Pair("acosh by a logarithm", ONE, lambda x: torch.acosh(x.abs() + 1.5),
+         lambda x: torch.log(x.abs() + 1.5 + torch.sqrt((x.abs() + 1.5) ** 2 - 1)), False),
+    Pair("the logarithm of a conjugate", ONE, lambda x: torch.log(torch.sqrt(x * x + 1) - x),
+         lambda x: -torch.log(torch.sqrt(x * x + 1) + x), False),
+    Pair("roots of squares less a number", ONE,
+         lambda x: torch.sqrt((x.abs() + 2) ** 2 - 4),
+         lambda x: torch.sqrt(x.abs()) * torch.sqrt(x.abs() + 4), False),
+]  # fmt: skip
+"""Equal wherever both are defined; that they are is not shown."""

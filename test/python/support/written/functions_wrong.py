@@ -11,6 +11,15 @@ from written.functions_right import ONE, TWO, normed, positive, turned
 from written.pairs import Pair
 
 OTHER_FUNCTIONS: list[Pair] = [
+    Pair("roots of squares less another number", ONE,
+         lambda x: torch.sqrt((x.abs() + 2) ** 2 - 3),
+         lambda x: torch.sqrt(x.abs()) * torch.sqrt(x.abs() + 4), False),
+    Pair("asinh of magnitudes", ONE, torch.asinh,
+         lambda x: torch.log(x.abs() + torch.sqrt(x * x + 1)), False),
+    Pair("acosh as asinh", ONE, lambda x: torch.acosh(x.abs() + 1.5),
+         lambda x: torch.log(x.abs() + 1.5 + torch.sqrt((x.abs() + 1.5) ** 2 + 1)), False),
+    Pair("the logarithm of another conjugate", ONE, lambda x: torch.log(torch.sqrt(x * x + 2) - x),
+         lambda x: -torch.log(torch.sqrt(x * x + 2) + x), False),
     Pair("relu of one sign", ONE, lambda x: F.relu(x) + F.relu(x), torch.abs, False),
     Pair("root of what is at most a number, by a choice", ONE,
          lambda x: (x * x).clamp(min=0.25).rsqrt(),

@@ -55,6 +55,8 @@ def numbers(a: Expression, points: np.ndarray) -> np.ndarray:
 
 
 SQUARE_AND_ONE = both(ADD, both(MUL, x(0), x(0)), number(1.0))
+ROOT = of(SQRT, SQUARE_AND_ONE)
+LONGER = both(ADD, x(0), ROOT)
 SUM = both(ADD, x(0), x(1))
 SQUARED = both(ADD, both(MUL, SUM, SUM), both(MUL, x(2), number(0.0)))
 FOUND: list[tuple[Expression, Expression]] = [
@@ -77,6 +79,13 @@ FOUND: list[tuple[Expression, Expression]] = [
     (of(LOG, both(MUL, number(6.0), x(0))),
      both(ADD, both(ADD, of(LOG, number(2.0)), of(LOG, number(3.0))), of(LOG, x(0)))),
     (of(LOG, of(SQRT, x(0))), both(MUL, number(0.5), of(LOG, x(0)))),
+    (of(LOG, both(SUB, ROOT, x(0))), of(UnaryFn.NEG, of(LOG, LONGER))),
+    (of(LOG, both(ADD, x(0), both(ADD, number(1.0), both(DIV, both(MUL, x(0), x(0)),
+                                                         both(ADD, number(1.0), ROOT))))),
+     of(LOG, LONGER)),
+    (of(LOG, both(DIV, number(1.0), both(SUB, of(SQRT, x(0)), of(SQRT, x(1))))),
+     both(SUB, of(LOG, both(ADD, of(SQRT, x(0)), of(SQRT, x(1)))), of(LOG, both(SUB, x(0), x(1))))),
+    (of(SQRT, SQUARED), of(ABS, SUM)),
     (of(UnaryFn.SIN, both(SUB, x(0), x(1))),
      of(UnaryFn.NEG, of(UnaryFn.SIN, both(SUB, x(1), x(0))))),
 ]  # fmt: skip
@@ -94,6 +103,9 @@ WRONG: list[tuple[Expression, Expression]] = [
         both(MUL, number(2.0), of(LOG, of(ABS, SUM))),
     ),
     (of(SQRT, both(MUL, x(0), x(0))), x(0)),
+    (of(SQRT, SQUARED), SUM),
+    (of(LOG, both(SUB, ROOT, x(0))), of(LOG, LONGER)),
+    (of(LOG, both(SUB, ROOT, x(1))), of(UnaryFn.NEG, of(LOG, both(ADD, x(1), ROOT)))),
     (of(ABS, both(ADD, x(0), x(1))), both(ADD, of(ABS, x(0)), of(ABS, x(1)))),
     (both(MUL, of(SQRT, both(MUL, x(0), x(1))),
           both(MUL, of(SQRT, both(MUL, x(1), x(2))), of(SQRT, both(MUL, x(0), x(2))))),

@@ -165,30 +165,37 @@ def _atanh(b: Lowering, c: Call) -> Value:
 
 
 def _asinh(b: Lowering, c: Call) -> Value:
-    """Return ``log(x + sqrt(1 + x^2))``, computed as ``log(1 + x + x^2 / (1 + sqrt(1 + x^2)))``."""
+    """Return ``log(x + sqrt(1 + x^2))`` for ``x >= 0``, and its opposite for others. If ``u`` and
+    ``s`` are the smaller and the larger one of ``x`` and 1, and ``w = u / s``, that is ``log(s) +
+    log(1 + u + w^2 / (1 + sqrt(1 + w^2)))``: no square is too large, and no digits cancel."""
     x = c.value(0)
-    size = b.combine(BinaryFn.MIN, b.unary(UnaryFn.ABS, x), _largest(x))
-    square = b.unary(UnaryFn.SQUARE, size)
+    least, most = _beside_one(b, b.unary(UnaryFn.ABS, x))
+    square = b.unary(UnaryFn.SQUARE, b.binary(BinaryFn.DIV, least, most))
     root = b.unary(UnaryFn.SQRT, b.combine(BinaryFn.ADD, square, 1.0))
     more = b.binary(BinaryFn.DIV, square, b.combine(BinaryFn.ADD, root, 1.0))
-    near = b.unary(UnaryFn.LOG1P, b.binary(BinaryFn.ADD, size, more))
-    return b.binary(BinaryFn.MUL, sign_of(b, x), _or_far(b, b.unary(UnaryFn.ABS, x), near))
+    near = b.unary(UnaryFn.LOG1P, b.binary(BinaryFn.ADD, least, more))
+    size = b.binary(BinaryFn.ADD, b.unary(UnaryFn.LOG, most), near)
+    return b.binary(BinaryFn.MUL, sign_of(b, x), size)
 
 
 def _acosh(b: Lowering, c: Call) -> Value:
-    """Return ``log(x + sqrt(x^2 - 1))``, computed from ``t = x - 1``."""
+    """Return ``log(x + sqrt(x^2 - 1)) = log(x) + log(1 + sqrt((x - 1) / x (1 + 1 / x)))``. If ``u``
+    and ``s`` are the smaller and the larger one of ``x - 1`` and 1, then ``(x - 1) / x`` is
+    ``u / (1 / s + u)``: no square is too large, and no digits cancel."""
     x = c.value(0)
-    over = b.combine(BinaryFn.SUB, b.combine(BinaryFn.MIN, x, _largest(x)), 1.0)
-    product = b.binary(BinaryFn.MUL, over, b.combine(BinaryFn.ADD, over, 2.0))
-    root = b.unary(UnaryFn.SQRT, product)
-    return _or_far(b, x, b.unary(UnaryFn.LOG1P, b.binary(BinaryFn.ADD, over, root)))
+    over = b.combine(BinaryFn.SUB, x, 1.0)
+    least, most = _beside_one(b, over)
+    below = b.binary(BinaryFn.ADD, b.unary(UnaryFn.RECIPROCAL, most), least)
+    share = b.binary(BinaryFn.DIV, least, below)
+    more = b.combine(BinaryFn.ADD, b.unary(UnaryFn.RECIPROCAL, x), 1.0)
+    root = b.unary(UnaryFn.SQRT, b.binary(BinaryFn.MUL, share, more))
+    first, second = (b.unary(UnaryFn.LOG1P, v) for v in (over, root))
+    return b.binary(BinaryFn.ADD, first, second)
 
 
-def _or_far(b: Lowering, x: Value, near: Value) -> Value:
-    """Return ``near``, or ``log(2 x)`` where the square of ``x`` is too large."""
-    size = b.combine(BinaryFn.MAX, x, 1.0)
-    far = b.combine(BinaryFn.ADD, b.unary(UnaryFn.LOG, size), math.log(2.0))
-    return choose(b, b.combine(BinaryFn.LT, _largest(x), size), far, near, x.dtype)
+def _beside_one(b: Lowering, x: Value) -> tuple[Value, Value]:
+    """Return the smaller and the larger one of ``x`` and 1."""
+    return b.combine(BinaryFn.MIN, x, 1.0), b.combine(BinaryFn.MAX, x, 1.0)
 
 
 _NEAR = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
