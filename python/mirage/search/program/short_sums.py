@@ -7,6 +7,7 @@ the parts are strided in memory.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial, reduce
 from itertools import product
 from math import prod
@@ -16,9 +17,9 @@ from mirage.semantics.builder import Builder
 from mirage.semantics.element_types import DType
 from mirage.semantics.scalar import BinaryFn, ReduceFn
 from mirage.semantics.substitute import rewritten
-from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Reduce, Value, View
+from mirage.semantics.ugraph import Contraction, Elementwise, KernelGraph, Op, Value, View
 
-_TERMS = {ReduceFn.SUM: BinaryFn.ADD, ReduceFn.MAX: BinaryFn.MAX}
+_TERMS: Mapping[object, BinaryFn] = {ReduceFn.SUM: BinaryFn.ADD, ReduceFn.MAX: BinaryFn.MAX}
 
 
 def with_parts_of_short_sums(graph: KernelGraph) -> KernelGraph:
@@ -31,9 +32,9 @@ def _found(graph: KernelGraph) -> list[Op]:
     """Return the reductions of a few elements that are neighbours in memory, and those of a few
     others whose results are in turn reduced in this way (a window has rows of neighbours)."""
     given = set(graph.inputs)  # values of which parts are addresses
-    short: list[Reduce] = []
+    short: list[Contraction] = []
     for op in graph.ops:
-        if isinstance(op, Reduce):
+        if isinstance(op, Contraction):
             if _is_short(op) and op.operands[0] in given:
                 short.append(op)
                 given.update(op.results)
@@ -42,7 +43,7 @@ def _found(graph: KernelGraph) -> list[Op]:
     found: list[Op] = []
     read: set[Value] = set()  # by a reduction that was found, in any shape
     for op in reversed(graph.ops):
-        if op in short and (_is_last(op) or op.result in read):
+        if isinstance(op, Contraction) and op in short and (_is_last(op) or op.result in read):
             found.append(op)
             read.update(op.operands)
         elif isinstance(op, View) and not read.isdisjoint(op.results):
@@ -50,26 +51,25 @@ def _found(graph: KernelGraph) -> list[Op]:
     return found
 
 
-def _is_short(op: Reduce) -> bool:
-    count = prod(op.operands[0].shape[d] for d in op.dims)
-    floats = not op.result.dtype.is_integer
-    return floats and op.fn in _TERMS and count <= MOST_PARTS and op.result.type.size >= SMALL_TILE
+def _is_short(op: Contraction) -> bool:
+    count = prod(op.operands[0].shape[d] for d in op.over[0])
+    total = len(op.operands) == 1 and op.function in _TERMS and not op.result.dtype.is_integer
+    return total and count <= MOST_PARTS and op.result.type.size >= SMALL_TILE
 
 
-def _is_last(op: Op) -> bool:
+def _is_last(op: Contraction) -> bool:
     """Return whether an op reduces the last dimension that has several elements."""
-    (x,) = op.operands
-    wide = [d for d, n in enumerate(x.shape) if n > 1]
-    return isinstance(op, Reduce) and bool(wide) and wide[-1] in op.dims
+    wide = [d for d, n in enumerate(op.operands[0].shape) if n > 1]
+    return bool(wide) and wide[-1] in op.over[0]
 
 
 def _of_parts(b: Builder, op: Op) -> Value:
-    assert isinstance(op, Reduce)
-    (x,) = op.operands
-    if op.fn is ReduceFn.SUM and x.dtype.is_half:
+    assert isinstance(op, Contraction)
+    (x,), (dims,) = op.operands, op.over
+    if op.sums and x.dtype.is_half:
         x = b.cast(x, DType.F32)  # as a sum over a dimension is computed
-    sizes = tuple(1 if d in op.dims else n for d, n in enumerate(x.shape))
-    places = product(*(range(n if d in op.dims else 1) for d, n in enumerate(x.shape)))
+    sizes = tuple(1 if d in dims else n for d, n in enumerate(x.shape))
+    places = product(*(range(n if d in dims else 1) for d, n in enumerate(x.shape)))
     parts = [b.slice(x, at, sizes) for at in places]
-    total = reduce(partial(b.binary, _TERMS[op.fn]), parts)
+    total = reduce(partial(b.binary, _TERMS[op.function]), parts)
     return total if total.dtype is op.result.dtype else b.cast(total, op.result.dtype)
