@@ -372,8 +372,9 @@ class KernelSolver:
     def _solve_combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Solution | None:
         definitions = {r: op for op in graph.ops for r in op.results}
         problem = KernelProblem(
-            graph.outputs, graph.inputs, definitions, AxisTable.of(graph), combine=True, hot=hot
-        )
+            graph.outputs, graph.inputs, definitions, AxisTable.of(graph), combine=True, hot=hot,
+            rounded=frozenset(v for v in definitions if v.dtype.is_half and v not in graph.outputs),
+        )  # fmt: skip
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(problem):
