@@ -50,7 +50,7 @@ class Normalizer:
     apart: frozenset[str] = frozenset()
     """Axes of the outputs whose names no sum has, so that what is summed is read apart."""
     rounded: frozenset[Value] = frozenset()
-    """Values that are rounded to their types."""
+    """Values that are rounded to their types, if these have 16 bits; quotients stay whole."""
     matmuls: list[MatmulRoles] = field(default_factory=list[MatmulRoles])
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 
@@ -61,7 +61,7 @@ class Normalizer:
         found = self._memo.get(key)
         if found is None:
             found = self._compute(value, dims)
-            if value in self.rounded and value not in self.leaves:
+            if value in self.rounded and value.dtype.is_half and value not in self.leaves:
                 found = self.algebra.rounded(value.dtype, found)
             self._memo[key] = found
         return found

@@ -1,10 +1,11 @@
-"""The 16-bit values of a program whose rounding decides about a step.
+"""The values of a program whose rounding decides about a step.
 
 A kernel continues in f32 where the program rounds to 16 bits, and is more exact for it. But
 ``(x / s).round()`` of f16 numbers depends on the rounding of the quotient: about one element in a
 hundred is another integer without it. So a kernel rounds such values as the program does: those
 that the argument of a step function (a floor, a comparison, an integer) is computed from, up to
-sums, whose roundings depend on the order of summation.
+sums, whose roundings depend on the order of summation. In f32 they are the quotients: a product
+with the rounded inverse may be another number.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _EXACT = (
 
 
 def deciding_roundings(graph: KernelGraph) -> frozenset[Value]:
-    """Return the computed values of 16 bits that kernels must round, of primitive ops."""
+    """Return the computed values of 16 bits that kernels must round, and the quotients that they
+    must not compute as products, in a graph of primitive ops."""
     makers = {v: op for op in graph.ops for v in op.results}
     left = [v for op in graph.ops for v in _arguments_of_steps(op, makers)]
     seen: set[Value] = set()
@@ -45,7 +47,7 @@ def deciding_roundings(graph: KernelGraph) -> frozenset[Value]:
         if op is None or value in seen:
             continue
         seen.add(value)
-        if value.dtype.is_half and _rounds(op):
+        if op.function is BinaryFn.DIV or (value.dtype.is_half and _rounds(op)):
             found.add(value)
         if isinstance(op, Elementwise | View) or not _adds(op):
             left += op.operands
