@@ -182,11 +182,13 @@ def test_what_is_no_sum_is_not_off() -> None:
     assert (total[0] == 15.0).all()
     assert (domain.binary(BinaryFn.ADD, total, total, F32)[0] == 30.0).all()  # one element each
     used = domain.binary(BinaryFn.SUB, (x,), total, F32)[0]
-    assert len(np.unique(used)) == len(x)  # one rounding for each sum
+    assert len(np.unique(used)) > 1
+    assert (used == used[:, :1]).all()  # one rounding for each sum
     assert np.abs(used + 12.0).max() < 4e-6
     squares = domain.unary(UnaryFn.SQUARE, (used,), F32)[0]
-    assert len(np.unique(squares)) > len(x)
-    assert len(np.unique(domain.binary(BinaryFn.MUL, (used,), (used,), F32)[0])) > len(x)
+    assert (squares != squares[:, :1]).any()
+    products = domain.binary(BinaryFn.MUL, (used,), (used,), F32)[0]
+    assert (products != products[:, :1]).any()
 
 
 @pytest.mark.parametrize("width", some_of([512, 1024], every=2))
