@@ -48,6 +48,7 @@ PROGRAMS: dict[str, tuple[Callable[[Tensor], Tensor], torch.dtype]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_kernel_gives_the_bits_of_pytorch(name: str) -> None:
+    """With correctly rounded quotients, as in the interpreter."""
     program, dtype = PROGRAMS[name]
     x = torch.randn(16, 192, generator=torch.Generator().manual_seed(0)).to(dtype)
     found = superoptimize(mi.from_torch(program, x).graph, H200, LIMITS).candidates[0].graph
