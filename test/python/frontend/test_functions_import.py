@@ -12,6 +12,7 @@ from thorough import some_of
 from torch_programs.imported_values import Program, Tensor, outputs, rand
 
 X = rand(4, 6)
+INDICES = torch.tensor([0, 2, 3, 1])
 SMALL = torch.tensor([-1e-3, -1e-6, -1e-12, 0.0, 1e-12, 1e-6, 1e-3], dtype=torch.float64)
 FAR = torch.tensor([-80.0, -30.0, -8.5, 8.5, 30.0, 80.0], dtype=torch.float64)
 EXTREME = torch.tensor([-torch.inf, torch.inf, torch.nan, 1.0], dtype=torch.float64)
@@ -147,6 +148,15 @@ def test_numbers_that_a_type_makes_infinite(program: Program, text: str) -> None
         (lambda x: x.clamp(max=1 << 40), torch.int32, "i32 does not have"),
         (lambda x: x.masked_fill(x > 0, -1e9), torch.float16, "-1e\\+09, which is infinite in f16"),
         (lambda x: x.clamp(-1e5, 1e5), torch.float16, "-100000, which is infinite in f16"),
+        (lambda x: x.index_fill(0, INDICES, 1e5), torch.float16, "100000, which is infinite"),
+        (lambda x: x.clone().index_fill_(1, INDICES, -1e5), torch.float16, "-100000, which is"),
+        (lambda x: x.index_fill(0, INDICES, torch.tensor(1e5)), torch.float16, "100000, which is"),
+        (lambda x: x.masked_fill(x > 0, torch.tensor(1e5)), torch.float16, "100000, which is"),
+        (lambda x: x.scatter(1, INDICES[:, None], 1e5), torch.float16, "100000, which is"),
+        (lambda x: F.threshold(x, 2.0, 1e5), torch.float16, "100000, which is infinite in f16"),
+        (lambda x: F.hardshrink(x, 1e5), torch.float16, "100000, which is infinite in f16"),
+        (lambda x: x.pow(1e5), torch.float16, "100000, which is infinite in f16"),
+        (lambda x: x.index_fill(0, INDICES, 300), torch.int8, "the number 300"),
     ],
 )
 def test_numbers_that_pytorch_does_not_convert(
@@ -168,6 +178,8 @@ def test_numbers_that_types_have() -> None:
     assert mi.from_torch(program, X.to(torch.int8)).graph.ops
     infinite = mi.from_torch(lambda x: x.masked_fill(x > 0, float("-inf")), X.half())
     assert infinite.graph.ops
+    filled = mi.from_torch(lambda x: F.threshold(x.index_fill(0, INDICES, 6e4), 1e5, 1), X.half())
+    assert filled.graph.ops
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The factors of normal forms: an input with its axes, a scalar function of a polynomial, a maximum
-over axes of one, its sum or maximum so far along an axis, and a sum that is kept as one factor.
+over axes of one, its sum or maximum so far along an axis, one that is rounded, and a sum that is
+kept as one factor.
 
 Polynomials are numbers here (:mod:`mirage.search.algebra.normal_form` interns them).
 """
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mirage.search.algebra.axes import Dims
-from mirage.semantics.scalar import BinaryFn, CumulateFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, CumulateFn, DType, UnaryFn
 
 SubAxis = tuple[str, str]
 
@@ -61,13 +62,21 @@ class SoFarAtom:
 
 
 @dataclass(frozen=True)
+class RoundAtom:
+    """A polynomial that is rounded to a type of 16 bits."""
+
+    dtype: DType
+    arg: int
+
+
+@dataclass(frozen=True)
 class IdAtom:
     """A polynomial that is kept as one factor."""
 
     arg: int
 
 
-Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | SoFarAtom | IdAtom
+Atom = InAtom | FnAtom | Fn2Atom | MaxAtom | SoFarAtom | RoundAtom | IdAtom
 
 
 @dataclass(frozen=True)
@@ -93,5 +102,7 @@ def rebuilt(atom: Atom, names: Names, poly: Callable[[int], int]) -> Atom:
             return MaxAtom(names.bound(bound), poly(arg))
         case SoFarAtom():
             return replace(atom, axis=names.axis(atom.axis), arg=poly(atom.arg))
+        case RoundAtom(dtype, arg):
+            return RoundAtom(dtype, poly(arg))
         case IdAtom(arg):
             return IdAtom(poly(arg))

@@ -2,8 +2,9 @@
 
 A *polynomial* is a sum of monomials with coefficients. A *monomial* is a multiset of atoms and a
 set of summed sub-axes. An *atom* is an input with its axes, a scalar function of a polynomial, a
-maximum over axes of a polynomial, its sum or maximum so far along an axis, or a *frozen* polynomial
-(a sum that is used as one factor). Everything is interned: equal normal forms are equal integers.
+maximum over axes of a polynomial, its sum or maximum so far along an axis, a rounded polynomial, or
+a *frozen* polynomial (a sum that is used as one factor). Everything is interned: equal normal forms
+are equal integers.
 
 A *sub-axis* is a pair (axis, level). A frame (see ``mirage.search.kernel.loop_nests.frames``)
 splits a reduced axis into the levels ``G`` (over the grid), ``T`` (over the steps of a loop) and
@@ -28,12 +29,13 @@ from mirage.search.algebra.atoms import (
     InAtom,
     MaxAtom,
     Names,
+    RoundAtom,
     SoFarAtom,
     SubAxis,
     rebuilt,
 )
 from mirage.semantics.numbers import Number
-from mirage.semantics.scalar import BinaryFn, UnaryFn
+from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
 
 Mono = tuple[tuple[int, ...], tuple[SubAxis, ...]]
 """The sorted atoms (with repetition) and the sorted summed sub-axes of a monomial."""
@@ -80,7 +82,7 @@ class NormalForms:
         match atom:
             case InAtom():
                 free = frozenset((a, v) for dim in atom.dims for a in dim for v in self.levels(a))
-            case FnAtom() | SoFarAtom() | IdAtom():
+            case FnAtom() | SoFarAtom() | RoundAtom() | IdAtom():
                 free, bound = self.free(atom.arg), self.bound(atom.arg)
             case Fn2Atom():
                 free = self.free(atom.a) | self.free(atom.b)
@@ -274,8 +276,13 @@ class NormalForms:
             return self.inverse(a)
         return self.single(self.atom(FnAtom(fn, a)))
 
-    def binary(self, fn: BinaryFn, a: int, b: int) -> int:
-        """Apply a function to two values."""
+    def rounded(self, dtype: DType, a: int) -> int:
+        """Round ``a`` to a type of 16 bits."""
+        return self.single(self.atom(RoundAtom(dtype, a)))
+
+    def binary(self, fn: BinaryFn, a: int, b: int, whole: bool = False) -> int:
+        """Apply a function to two values; with ``whole``, a quotient does not become a product with
+        the inverse."""
         if fn is BinaryFn.ADD:
             return self.add(a, b)
         if fn is BinaryFn.SUB:
@@ -285,7 +292,7 @@ class NormalForms:
             if 0 in constants and None in constants:  # NaN for infinite numbers
                 return self.single(self.atom(Fn2Atom(fn, a, b)))
             return self.mul(a, b)
-        if fn is BinaryFn.DIV:
+        if fn is BinaryFn.DIV and not whole:
             return self.mul(a, self.inverse(b))
         if fn is BinaryFn.POW:
             power = self._power(a, self.constant_value(b))
@@ -348,7 +355,9 @@ def inputs_of(algebra: NormalForms, polys: Iterable[int]) -> Iterator[InAtom]:
             match algebra.atoms[x]:
                 case InAtom() as atom:
                     yield atom
-                case FnAtom(_, arg) | IdAtom(arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg):
-                    left.append(arg)
                 case Fn2Atom(_, a, b):
                     left += (a, b)
+                case FnAtom(arg=arg) | MaxAtom(arg=arg) | SoFarAtom(arg=arg):
+                    left.append(arg)
+                case RoundAtom(arg=arg) | IdAtom(arg):
+                    left.append(arg)

@@ -1,7 +1,8 @@
 """The normal forms of a program's values, by substitution from the outputs inwards.
 
 A bound axis is renamed where its name is already taken (``X @ X.T``), or where that is asked for;
-casts are the identity, as everything here is over the reals.
+casts are the identity, as everything here is over the reals, except for the roundings that are
+asked for.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class Normalizer:
     algebra: NormalForms
     apart: frozenset[str] = frozenset()
     """Axes of the outputs whose names no sum has, so that what is summed is read apart."""
+    rounded: frozenset[Value] = frozenset()
+    """Values that are rounded to their types, if these have 16 bits; quotients stay whole."""
     matmuls: list[MatmulRoles] = field(default_factory=list[MatmulRoles])
     _memo: dict[tuple[Value, Dims], int] = field(default_factory=dict[tuple[Value, Dims], int])
 
@@ -57,7 +60,10 @@ class Normalizer:
         key = (value, dims)
         found = self._memo.get(key)
         if found is None:
-            found = self._memo[key] = self._compute(value, dims)
+            found = self._compute(value, dims)
+            if value in self.rounded and value.dtype.is_half and value not in self.leaves:
+                found = self.algebra.rounded(value.dtype, found)
+            self._memo[key] = found
         return found
 
     def _compute(self, value: Value, dims: Dims) -> int:
@@ -72,7 +78,7 @@ class Normalizer:
                 return algebra.unary(op.fn, self._operand(op.operands[0], value, dims))
             case Binary():
                 a, b = (self._operand(x, value, dims) for x in op.operands)
-                return algebra.binary(op.fn, a, b)
+                return algebra.binary(op.fn, a, b, whole=value in self.rounded)
             case Elementwise(identity=True) | Broadcast():
                 return self._operand(op.operands[0], value, dims)
             case Reduce():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import insort
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any
@@ -37,7 +38,7 @@ from mirage.search.kernel.problems.read_lengths import read_lengths
 from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.kernel.recent_problems import RecentProblem, RecentProblems
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.semantics.ugraph import KernelGraph, Value
+from mirage.semantics.ugraph import Cast, KernelGraph, Op, Value
 
 HOPELESS = 1.5
 """The factor on the best time above which ways to compute a value are not considered."""
@@ -374,8 +375,9 @@ class KernelSolver:
     def _solve_combine(self, graph: KernelGraph, hot: frozenset[Value]) -> Solution | None:
         definitions = {r: op for op in graph.ops for r in op.results}
         problem = KernelProblem(
-            graph.outputs, graph.inputs, definitions, AxisTable.of(graph), combine=True, hot=hot
-        )
+            graph.outputs, graph.inputs, definitions, AxisTable.of(graph), combine=True, hot=hot,
+            rounded=_rounded_and_read(definitions),
+        )  # fmt: skip
         limits = SearchLimits(candidates=1, derivations=2, columns=2000, samples=1)
         solver = KernelSolver(self.target, limits, SearchReport())
         for pick in solver.solve(problem):
@@ -383,3 +385,11 @@ class KernelSolver:
             if solution is not None:
                 return solution
         return None
+
+
+def _rounded_and_read(definitions: Mapping[Value, Op]) -> frozenset[Value]:
+    """Return the values that a combine program rounds to 16 bits and computes with."""
+    read = {op.operands[0] for op in definitions.values() if isinstance(op, Cast)}
+    return frozenset(
+        v for v, op in definitions.items() if v in read and v.dtype.is_half and isinstance(op, Cast)
+    )

@@ -44,6 +44,9 @@ class Region:
     tables: tuple[tuple[int, float], ...] = ()
     cuts: tuple[tuple[int, Cut], ...] = ()
     rows: tuple[tuple[int, int], ...] = ()
+    rounded: tuple[int, ...] = ()
+    """The numbers of the computed values that kernels round to their types, in the order of the
+    ops."""
 
     @property
     def key(self) -> Key:
@@ -54,7 +57,8 @@ class Region:
     def kind(self) -> object:
         """A key that is equal for regions that differ only in their values, such as those of the
         keys and of the values of an attention: a solution of one solves the other."""
-        return signature(self.graph), self.hot, self.scales.kind, self.tables, self.cuts, self.rows
+        given = self.hot, self.scales.kind, self.tables, self.cuts, self.rows, self.rounded
+        return signature(self.graph), *given
 
     def problem(self) -> KernelProblem:
         """Return the problem, with axis names of its own."""
@@ -74,6 +78,7 @@ class Region:
             tables=tables,
             cuts=frozenset((graph.inputs[i], cut) for i, cut in self.cuts),
             rows=frozenset((graph.inputs[i], rank) for i, rank in self.rows),
+            rounded=frozenset(v for i, v in enumerate(definitions) if i in self.rounded),
         )
 
 

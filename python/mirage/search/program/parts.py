@@ -16,6 +16,7 @@ from mirage.search.kernel.problems.one_tile import one_tile, side_by_side
 from mirage.search.kernel.workers import Region
 from mirage.search.limits import SearchReport
 from mirage.search.program.dag import Dag, Part
+from mirage.search.program.deciding_roundings import deciding_roundings
 from mirage.search.program.storable import Storable
 from mirage.semantics.ops.kinds import Lookup
 from mirage.semantics.ugraph import KernelGraph, Matmul, Op, Value
@@ -94,9 +95,16 @@ class Program:
         fewer = tuple((i, size) for i, size in sizes if 0.0 < size < inputs[i].type.bytes)
         cuts = ((i, self._cuts[v]) for i, v in enumerate(inputs) if v in self._cuts)
         rows = ((i, self._rows[v]) for i, v in enumerate(inputs) if v in self._rows)
+        computed = (v for op in inside for v in op.results)
+        rounded = (i for i, v in enumerate(computed) if v in self._rounded)
         return Region(
-            graph, tuple(hot), self._growth.scales(inputs), fewer, tuple(cuts), tuple(rows)
-        )
+            graph, tuple(hot), self._growth.scales(inputs), fewer, tuple(cuts), tuple(rows),
+            tuple(rounded),
+        )  # fmt: skip
+
+    @cached_property
+    def _rounded(self) -> frozenset[Value]:
+        return deciding_roundings(self.graph)
 
     @cached_property
     def _cuts(self) -> dict[Value, Cut]:

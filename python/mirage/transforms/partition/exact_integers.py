@@ -48,6 +48,7 @@ from mirage.semantics.ugraph import (
 )
 from mirage.transforms.partition.beside_totals import beside_totals
 from mirage.transforms.partition.calls import calls_of
+from mirage.transforms.partition.clamped_numbers import clamped_numbers, converts_whole_numbers
 from mirage.transforms.partition.integer_regions import Regions, regions_of
 from mirage.transforms.partition.integers_in_parts import compared_in_parts, largest_magnitude
 from mirage.transforms.partition.moved_terms import with_moved_terms
@@ -140,12 +141,16 @@ def _is_written(known: Range, rows: Sequence[NamedRows] = ()) -> bool:
 
 def _with_whole_casts(graph: KernelGraph, ranges: dict[Value, Range]) -> KernelGraph:
     """Return ``graph`` with conversions to integers stated as exact where the numbers are known to
-    be whole, small and in the type's range."""
+    be whole, small and in the type's range, or NaN."""
+    clamped = clamped_numbers(graph)
 
     def stated(op: Op) -> Op:
-        if not (isinstance(op, Elementwise) and op.cuts) or may_wrap(op, ranges):
+        if not (isinstance(op, Elementwise) and op.cuts):
             return op
-        if largest_magnitude(op.operands[0], ranges) > MAX_POSITIONS:
+        small = not may_wrap(op, ranges) and (
+            largest_magnitude(op.operands[0], ranges) <= MAX_POSITIONS
+        )
+        if not small and not (op.result.dtype.bits <= 16 and converts_whole_numbers(op, clamped)):
             return op
         build = Builder()
         build.cast(op.operands[0], op.result.dtype, whole=True)

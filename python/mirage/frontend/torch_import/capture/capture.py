@@ -26,6 +26,7 @@ from mirage.frontend.torch_import.capture.complex_pairs import complex_as_pairs
 from mirage.frontend.torch_import.capture.data_dependent import check_control_flow, check_static
 from mirage.frontend.torch_import.capture.decompositions import decomposed
 from mirage.frontend.torch_import.capture.exporting import export_program, first_line
+from mirage.frontend.torch_import.capture.filled_numbers import check_filled_numbers
 from mirage.frontend.torch_import.capture.folding import fold
 from mirage.frontend.torch_import.capture.kept_state import kept_state
 from mirage.frontend.torch_import.capture.memories import memories_of
@@ -70,6 +71,7 @@ def capture(
     given_exported = isinstance(program, torch.export.ExportedProgram)
     exported = export_program(program, example_inputs, named)
     check_static(exported.graph)
+    check_filled_numbers(exported)
     with_attention_formulas(exported)
     memories = memories_of(exported)
     exported = _decomposed(exported, in_place=not given_exported)

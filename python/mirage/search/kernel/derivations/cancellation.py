@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from mirage.search.algebra.atoms import Atom, Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.atoms import (
+    Atom,
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    RoundAtom,
+    SoFarAtom,
+)
 from mirage.search.algebra.normal_form import NormalForms
 from mirage.semantics.scalar import UnaryFn
 
@@ -45,7 +54,9 @@ def _arguments(atom: Atom) -> tuple[int, ...]:
     match atom:
         case InAtom():
             return ()
-        case FnAtom(_, arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
+        case FnAtom(arg=arg) | MaxAtom(arg=arg) | SoFarAtom(arg=arg) | RoundAtom(arg=arg):
+            return (arg,)
+        case IdAtom(arg):
             return (arg,)
         case Fn2Atom(_, a, b):
             return (a, b)

@@ -16,7 +16,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.atoms import (
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    RoundAtom,
+    SoFarAtom,
+    SubAxis,
+)
 from mirage.search.algebra.normal_form import Mono, NormalForms, inputs_of
 from mirage.search.kernel.derivations.groupings import Groupings, Summands
 from mirage.search.kernel.derivations.moves import (
@@ -31,6 +40,7 @@ from mirage.search.kernel.derivations.moves import (
     Pair,
     Product,
     ReduceTile,
+    Rounded,
     Scale,
 )
 from mirage.search.kernel.derivations.so_far import Cumulate
@@ -218,6 +228,8 @@ class Derivations:
             case Fn2Atom(fn, a, b):
                 children = (self.canonical((a, stage)), self.canonical((b, stage)))
                 yield Pair(goal, children, fn)
+            case RoundAtom(dtype, arg):
+                yield Rounded(goal, (self.canonical((arg, stage)),), dtype)
             case MaxAtom(bound, arg):
                 for sub in self._last_sums(bound):
                     rest = tuple(b for b in bound if b != sub)

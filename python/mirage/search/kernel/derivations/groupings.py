@@ -12,7 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.atoms import (
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    RoundAtom,
+    SoFarAtom,
+    SubAxis,
+)
 from mirage.search.algebra.normal_form import Coefficient, Mono, NormalForms
 
 Summands = list[tuple[Mono, Coefficient]]
@@ -160,7 +169,9 @@ class Groupings:
         found: dict[int, None] = {}
         for atom in self.algebra.atoms:
             match atom:
-                case IdAtom(arg) | FnAtom(_, arg) | MaxAtom(_, arg) | SoFarAtom(arg=arg):
+                case FnAtom(arg=arg) | MaxAtom(arg=arg) | SoFarAtom(arg=arg):
+                    found[arg] = None
+                case RoundAtom(arg=arg) | IdAtom(arg):
                     found[arg] = None
                 case Fn2Atom(_, a, b):
                     found.update({a: None, b: None})

@@ -17,7 +17,7 @@ from mirage.cost.accountant import Accountant
 from mirage.search.algebra.normal_form import Coefficient
 from mirage.semantics.builder import Builder
 from mirage.semantics.ops.op import complete
-from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, ReduceFn, UnaryFn
+from mirage.semantics.scalar import BINARY, UNARY, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import Value
 
 Goal: TypeAlias = tuple[int, int]
@@ -190,6 +190,30 @@ class Apply(Edge):
 
     def combine(self, above: Above) -> Value:
         return above.build.unary(self.fn, above.get(self.children[0]))
+
+
+@dataclass(frozen=True)
+class Rounded(Edge):
+    """A value that is rounded to a type of 16 bits, as the program rounds it."""
+
+    dtype: DType
+    reads: ClassVar[bool] = True
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        return (self.dtype,)
+
+    def account(self, at: Accounts, account: Accountant, size: Num, inside: bool) -> Num:
+        account.elementwise(size, 2.0, 0.0, inside)  # there and back
+        return True
+
+    def emit(self, body: Body, row: str | None, col: str | None) -> Value:
+        build = body.builder(self.goal)
+        return build.cast(build.cast(body.get(self.children[0], row, col), self.dtype), DType.F32)
+
+    def combine(self, above: Above) -> Value:
+        build = above.build
+        return build.cast(build.cast(above.get(self.children[0]), self.dtype), DType.F32)
 
 
 @dataclass(frozen=True)

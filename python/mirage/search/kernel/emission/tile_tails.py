@@ -3,7 +3,7 @@ zero there, or at least finite, so that a sum over the axis needs no mask."""
 
 from __future__ import annotations
 
-from mirage.search.algebra.atoms import FnAtom, IdAtom, InAtom
+from mirage.search.algebra.atoms import FnAtom, IdAtom, InAtom, RoundAtom
 from mirage.search.algebra.normal_form import NormalForms
 from mirage.semantics.scalar import UNARY, Algebra
 
@@ -22,7 +22,9 @@ def finite_beyond(algebra: NormalForms, poly: int, axis: str) -> bool:
             if not any(a == axis for a, _ in algebra.atom_free[x]):
                 continue
             atom = algebra.atoms[x]
-            if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _FINITE):
+            if isinstance(atom, IdAtom | RoundAtom) or (
+                isinstance(atom, FnAtom) and atom.fn in _FINITE
+            ):
                 if not finite_beyond(algebra, atom.arg, axis):
                     return False
             elif not isinstance(atom, InAtom):
@@ -45,6 +47,6 @@ def _zero_atom(algebra: NormalForms, x: int, axis: str) -> bool:
     if not any(a == axis for a, _ in algebra.atom_free[x]):
         return False
     atom = algebra.atoms[x]
-    if isinstance(atom, IdAtom) or (isinstance(atom, FnAtom) and atom.fn in _ZERO):
+    if isinstance(atom, IdAtom | RoundAtom) or (isinstance(atom, FnAtom) and atom.fn in _ZERO):
         return zero_beyond(algebra, atom.arg, axis)
     return isinstance(atom, InAtom)

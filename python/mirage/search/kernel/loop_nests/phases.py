@@ -27,7 +27,16 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom, SubAxis
+from mirage.search.algebra.atoms import (
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    RoundAtom,
+    SoFarAtom,
+    SubAxis,
+)
 from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.loop_nests.frames import FrameType
 
@@ -158,7 +167,7 @@ class Phases:
         match self.algebra.atoms[number]:
             case InAtom():
                 return _ANYWHERE
-            case FnAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
+            case FnAtom(_, arg) | SoFarAtom(arg=arg) | RoundAtom(_, arg) | IdAtom(arg):
                 return self._state(arg)
             case Fn2Atom(_, a, b):
                 return self._state(a).and_also(self._state(b))

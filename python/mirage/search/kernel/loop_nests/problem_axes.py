@@ -138,7 +138,9 @@ def _normal_forms(
     for expand in (False, True):
         algebra = NormalForms(FrameType(None, None).levels, problem.table.sizes, expand)
         leaves = {v: i for i, v in enumerate(problem.leaves)}
-        normalizer = Normalizer(problem.table, problem.definitions, leaves, algebra, apart)
+        normalizer = Normalizer(
+            problem.table, problem.definitions, leaves, algebra, apart, problem.rounded
+        )
         polys = tuple(normalizer.poly(v, d) for v, d in zip(problem.outputs, dims, strict=True))
         plain[expand] = algebra, polys
         roles = roles or normalizer.matmuls

@@ -71,7 +71,7 @@ def views_of(
     viewed = KernelProblem(
         outputs, tuple(read), problem.definitions, problem.table, problem.combine, frozenset(hot),
         problem.scales, problem.narrower, frozenset(viewed_tables),
-        frozenset((v, cut) for v, cut in problem.cuts if v in read),
+        frozenset((v, cut) for v, cut in problem.cuts if v in read), rounded=problem.rounded,
     )  # fmt: skip
     return viewed, tuple(before), tuple(Reshape((v,), (w,)) for v, w in after)
 

@@ -15,7 +15,15 @@ from functools import reduce
 
 import numpy as np
 
-from mirage.search.algebra.atoms import Fn2Atom, FnAtom, IdAtom, InAtom, MaxAtom, SoFarAtom
+from mirage.search.algebra.atoms import (
+    Fn2Atom,
+    FnAtom,
+    IdAtom,
+    InAtom,
+    MaxAtom,
+    RoundAtom,
+    SoFarAtom,
+)
 from mirage.search.algebra.normal_form import NormalForms
 from mirage.search.kernel.problems.growth import Scales, Sizes, growth_of, of_function
 from mirage.search.kernel.problems.problem import KernelProblem
@@ -91,10 +99,12 @@ class Narrowing:
                 return self.scales.leaves[tensor]
             case FnAtom(fn, arg):
                 return of_function(fn, self._of(algebra, arg))
+            case Fn2Atom(BinaryFn.DIV, a, b):
+                return self._of(algebra, a) - self._of(algebra, b)
             case Fn2Atom(fn, a, b):
                 both = np.maximum(self._of(algebra, a), self._of(algebra, b))
                 return both if fn in (BinaryFn.MAX, BinaryFn.MIN) else np.zeros_like(both)
-            case MaxAtom(_, arg) | SoFarAtom(arg=arg) | IdAtom(arg):
+            case MaxAtom(arg=arg) | SoFarAtom(arg=arg) | RoundAtom(arg=arg) | IdAtom(arg):
                 return self._of(algebra, arg)
 
 

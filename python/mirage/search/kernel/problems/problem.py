@@ -54,6 +54,10 @@ class KernelProblem:
     """The leaves that kernels will look up, and the number of dimensions of their indices, which
     come first: no view may merge these with the dimensions of a row."""
 
+    rounded: frozenset[Value] = frozenset()
+    """The values that kernels round to their types of 16 bits, as the program does, and quotients
+    that are no products with an inverse."""
+
     def read_bytes(self, leaf: Value) -> float:
         """Return the bytes of device memory that kernels read for a leaf."""
         if leaf in self.hot:

@@ -22,6 +22,7 @@ from mirage.semantics.evaluation.evaluate import Sampled
 from mirage.semantics.region import region_shape
 from mirage.semantics.scalar import Array, DType
 from mirage.semantics.ugraph import KernelGraph
+from mirage.verify.evidence.roundings.averaged_rows import averaged_inputs
 from mirage.verify.evidence.roundings.compared_rows import joined_dims
 from mirage.verify.evidence.roundings.explicit import beside
 from mirage.verify.evidence.roundings.input_roles import (
@@ -97,6 +98,7 @@ class Activations:
         self.reduced = reduced_channels(graph)
         self.masks = may_be_masks(graph, contents)
         self.meeting = rows_meet(graph)
+        self.averaged = averaged_inputs(graph, {**contents, **sample.fixed})
         outputs = zip(graph.outputs, sample.outputs, strict=True)
         together = [joined_dims(region_shape(r, v.shape)) for v, r in outputs]
         self.together = self.meeting | (rows_compared(graph, together) - self.weights)

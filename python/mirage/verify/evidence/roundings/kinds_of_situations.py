@@ -13,6 +13,7 @@ from mirage.verify.evidence.roundings.activations import Activations, Situation
 from mirage.verify.evidence.roundings.input_scales import HIGHEST, LOWEST, box_of, within
 from mirage.verify.evidence.roundings.not_numbers import never_read, read_by
 from mirage.verify.evidence.roundings.rows_of_activations import (
+    AVERAGED,
     BOTH_SIGNS,
     GAINS,
     MASKS,
@@ -35,6 +36,7 @@ def number_of_kinds(draw: Activations) -> int:
             needed = max(1, int(draw.needed(i).sum()))
             found += ceil(every / min(every, needed)) + len(OUTLIERS)
             found += len(ROWS) if i in draw.together else 0
+            found += len(AVERAGED) if i in draw.averaged else 0
     return found
 
 
@@ -79,6 +81,19 @@ def alike(draw: Activations) -> Iterator[Situation | None]:
                 continue
             every = {i: [kind] * prod(draw.shapes[i][:-1])}
             yield draw.of_rows(f"all rows of input {i}: {kind[0]}", every)
+
+
+def averaged(draw: Activations) -> Iterator[Situation | None]:
+    """Yield situations in which all rows are equal that a program averages, each with other
+    weights: the average is that row, and one error of the weights is the error of a whole row."""
+    for number, value in enumerate(AVERAGED):
+        for i in sorted(draw.averaged.intersection(draw.free)):
+            if not draw.mine():
+                yield None
+                continue
+            equal = {i: np.full(draw.shapes[i], value)}
+            name = f"all elements of input {i} are {value:g}, draw {number + 1}"
+            yield draw.situation(name, equal, fresh=True)
 
 
 def unlike(draw: Activations) -> Iterator[Situation | None]:

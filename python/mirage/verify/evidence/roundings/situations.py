@@ -29,6 +29,7 @@ from mirage.verify.evidence.roundings.far_below import far_below
 from mirage.verify.evidence.roundings.hidden_roundings import hidden_roundings
 from mirage.verify.evidence.roundings.kinds_of_situations import (
     alike,
+    averaged,
     not_numbers,
     number_of_kinds,
     outliers,
@@ -139,8 +140,9 @@ class Situations:
             yield (Test(situation, little, (1, seen[candidate]), candidate),)
             seen[candidate] += 1
         kinds = islice(_in_turns(self._kinds(draw, little)), most)
-        # hidden roundings are tested even if there is little time
-        for place, some in ((2, hidden_roundings(draw, self.graphs[0])), (3, kinds)):
+        # hidden roundings and averages are tested even if there is little time
+        hidden = itertools.chain(hidden_roundings(draw, self.graphs[0]), averaged(draw))
+        for place, some in ((2, hidden), (3, kinds)):
             yield from _grouped(
                 Test(situation, little, (place, number))
                 for number, situation in enumerate(some)

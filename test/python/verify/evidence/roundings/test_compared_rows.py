@@ -183,4 +183,35 @@ def test_what_is_no_sum_is_not_off() -> None:
     assert (domain.binary(BinaryFn.ADD, total, total, F32)[0] == 30.0).all()  # one element each
     used = domain.binary(BinaryFn.SUB, (x,), total, F32)[0]
     assert len(np.unique(used)) > 1
+    assert (used == used[:, :1]).all()  # one rounding for each sum
     assert np.abs(used + 12.0).max() < 4e-6
+    squares = domain.unary(UnaryFn.SQUARE, (used,), F32)[0]
+    assert (squares != squares[:, :1]).any()
+    products = domain.binary(BinaryFn.MUL, (used,), (used,), F32)[0]
+    assert (products != products[:, :1]).any()
+
+
+@pytest.mark.parametrize("width", some_of([512, 1024], every=2))
+def test_a_mean_that_is_subtracted_behind_a_product_loses_digits(width: int) -> None:
+    def normed(b: Builder, x: Value) -> tuple[Value, Value, Value]:
+        factor = b.constant(1.0 / width)
+        average = b.binary(BinaryFn.MUL, b.reduce(ReduceFn.SUM, x, (1,)), factor)
+        centred = b.binary(BinaryFn.SUB, x, average)
+        squares = b.reduce(ReduceFn.SUM, b.unary(UnaryFn.SQUARE, centred), (1,))
+        variance = b.binary(BinaryFn.MUL, squares, factor)
+        root = b.unary(UnaryFn.RSQRT, b.binary(BinaryFn.ADD, variance, b.constant(1e-5)))
+        return centred, average, root
+
+    def before(b: Builder, xs: Sequence[Value]) -> Value:
+        centred, _, root = normed(b, xs[0])
+        return b.matmul(b.binary(BinaryFn.MUL, centred, root), xs[1])
+
+    def behind(b: Builder, xs: Sequence[Value]) -> Value:
+        _, average, root = normed(b, xs[0])
+        taken = b.binary(BinaryFn.MUL, average, b.reduce(ReduceFn.SUM, xs[1], (0,)))
+        return b.binary(BinaryFn.MUL, b.binary(BinaryFn.SUB, b.matmul(*xs), taken), root)
+
+    inputs = tensor(16, width), tensor(width, 32)
+    verdict = verify(program(inputs, before), program(inputs, behind), VerifyOptions(seed=0))
+    assert verdict.kind.value == "proved"
+    assert not verdict.accepted
