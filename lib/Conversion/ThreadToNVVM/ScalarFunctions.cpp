@@ -6,7 +6,8 @@
 //   neg, abs, relu, square, add, sub, mul, max, min, sqrt   correctly rounded
 //   mul by 1/n, n whole     x / n, correctly rounded (fma)
 //   div by a constant       correctly rounded (fma), for results above 2^-100
-//   reciprocal, div         2 ulp (div.full)
+//   div                     correctly rounded (div.rn)
+//   reciprocal              2 ulp (div.full)
 //   rsqrt                   2 ulp (rsqrt.approx)
 //   exp                     (4 + 1.5 |x|) u: one multiplication and ex2.approx;
 //                           results below 2^-126 become 0
@@ -434,7 +435,8 @@ Value mirage::thread::emitBinary(Emitter &e, BinaryFn fn, Value a, Value b,
   case BinaryFn::Mul:
     return constant ? multiplyByConstant(e, a, b, *constant) : e.fmul(a, b);
   case BinaryFn::Div:
-    return constant ? divideByConstant(e, a, b, *constant) : divide(e, a, b);
+    // A step function may depend on the last bit: other quotients are products with reciprocals.
+    return constant ? divideByConstant(e, a, b, *constant) : arith::DivFOp::create(e, a, b);
   case BinaryFn::Pow:
     if (constant)
       if (Value result = constantPower(e, a, *constant))
