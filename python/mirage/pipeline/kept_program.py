@@ -140,15 +140,17 @@ def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgr
     return None if kept is None or outbid(kept.late, kept.budget, options.budget) else kept
 
 
-def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) -> None:
-    """Keep the choice; failing to keep it is not an error."""
+def keep(
+    optimized: Optimized, late: bool, budget: float, measured: Measurement | None = None
+) -> None:
+    """Keep the choice, found in ``budget`` seconds of work; failing to keep it is not an error."""
     options, report = optimized.options, optimized.report
     if not options.use_cache:
         return
     key, reference = key_for(optimized.program, options)
     try:
         kept = KeptProgram(
-            reference, options.budget, late,
+            reference, budget, late,
             tuple(map(_kept_finalist, optimized.finalists)),
             tuple(map(_kept_search, report.searches)),
             report.exponentials, report.checked,
@@ -172,7 +174,7 @@ def keep_measured(optimized: Optimized, measured: Measurement) -> None:
     options = optimized.options
     kept = _read(shared_store(), optimized.program, replace(options, budget=0.001))
     if options.use_cache and kept is not None:
-        keep(optimized, kept.late, measured)
+        keep(optimized, kept.late, kept.budget, measured)
 
 
 def _kept_finalist(f: Finalist) -> KeptFinalist:

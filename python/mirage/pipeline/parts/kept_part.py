@@ -126,7 +126,7 @@ class KeptParts:
         if solver.interrupted or (solved.fell_back and solved.in_runs):
             return
         old = self.read(solver.graph, reference, 0.0)
-        if old is not None and not old.late and solver.late:
+        if old is not None and solver.late and not (old.late and old.budget <= budget):
             return  # a run with more time has been here
         try:
             of = solver.candidates
