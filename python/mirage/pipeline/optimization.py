@@ -15,7 +15,7 @@ from mirage.pipeline.compile.compile_candidates import CandidateCompiler
 from mirage.pipeline.compile.left_parts import without_slow_products, without_slower_parts
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
-from mirage.pipeline.kept_program import keep
+from mirage.pipeline.kept_program import keep, seconds_had
 from mirage.pipeline.lost_time import Pace
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.parts.all_parts import Parts
@@ -70,7 +70,8 @@ class Optimization:
         optimized = self._or_at_once(lambda: self._finish(self.chooser.choose(verified, chosen)))
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
-            keep(optimized, late or self.compiler.late, worked * self.options.budget)
+            had = seconds_had(self.program, self.options, worked)
+            keep(optimized, late or self.compiler.late, had)
         return optimized
 
     def forms_alone(self) -> Graphs:

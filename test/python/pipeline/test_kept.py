@@ -246,15 +246,32 @@ def test_what_ran_out_of_processors_is_searched_again(
         optimize(program, options)
         kept = (*entries("search").values(), *entries("program").values())
         assert [e["budget"] for e in kept] == [pytest.approx(50.0)] * 2
+        searches.clear()
+        optimize(program, replace(options, budget=40.0))
+        assert not searches
         m.setattr(Deadline, "worked", 0.25)
-        optimize(program, replace(options, fresh=True))
-    assert [e["budget"] for e in entries("search").values()] == [pytest.approx(50.0)]
-    searches.clear()
-    found = optimize(program, replace(OPTIONS, budget=40.0))
-    assert not searches
+        optimize(program, options)
+        assert searches
+        searches.clear()
+        optimize(program, options)  # there may never be more of the processors
+        assert not searches
+        kept = (*entries("search").values(), *entries("program").values())
+        assert [(e["late"], e["budget"]) for e in kept] == [(True, 100.0)] * 2
+
+
+def test_what_had_processors_is_complete_afterwards(
+    searches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, options = linear(128, 64).program(), replace(OPTIONS, budget=100.0)
+    with monkeypatch.context() as m:
+        out_of_time(m)
+        m.setattr(Deadline, "worked", 0.5)
+        optimize(program, options)
     found = optimize(program, options)
-    assert searches
     assert "ran out" not in " ".join(found.report.notes)
+    searches.clear()
+    optimize(program, replace(options, budget=900.0))
+    assert not searches
 
 
 def test_what_is_complete_is_not_replaced_by_what_is_not(

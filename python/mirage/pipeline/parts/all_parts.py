@@ -141,7 +141,7 @@ class Parts:
         """Keep the result for each part, found in this share of the seconds that it had."""
         self.runs.keep(worked)
         for key, solver in self.solvers.items():
-            self.kept.keep(solver, key, worked * self.budgets[key])
+            self.kept.keep(solver, key, self.budgets[key], worked)
 
     @property
     def found(self) -> tuple[SolvedPart, ...]:

@@ -155,7 +155,7 @@ class Runs:
         """Keep the result for each run, found in this share of the seconds that it had."""
         if self.kept is not None:
             for key, solver in self.solvers.items():
-                self.kept.keep(solver, key, worked * ONE)
+                self.kept.keep(solver, key, ONE, worked)
 
     def _cut(self, keys: Collection[str]) -> dict[str, tuple[Part, dict[int, Lookup]]]:
         """Cut parts into runs. Return those runs that are new, with their inputs that are
