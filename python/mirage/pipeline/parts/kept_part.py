@@ -128,11 +128,12 @@ class KeptParts:
         old = self.read(solver.graph, reference, 0.0)
         if old is not None and not old.late and solver.late:
             return  # a run with more time has been here
-        again = old is not None and old.late
         try:
-            if again and solver.late and old.budget > worked * budget:
+            short = worked < 1.0 and solver.late
+            if old is not None and short and old.budget > worked * budget:
                 kept = replace(old, budget=max(old.budget, budget))
             else:
+                again = old is not None and old.late
                 of, had = solver.candidates, seconds_of_work(budget, worked, again)
                 kept = KeptPart(
                     reference, had, solver.late, solved.fell_back,
