@@ -11,6 +11,7 @@
 #include "mirage/Dialect/Block/Analysis/Clusters.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "llvm/ADT/DenseSet.h"
 
 #include <algorithm>
 #include <numeric>
@@ -51,7 +52,7 @@ void TileEmitter::setPositions(Value number) {
   else if (sharesTiles(launch))
     splitInSquares(number, axes);
   else
-    split(number, axes);
+    split(number, withLookupsFastest(axes));
   if (rank) {
     extents[shared] *= cluster;
     Value first = arith::MulIOp::create(builder, loc, position[shared], index(cluster));
@@ -111,6 +112,47 @@ block::LoopOp TileEmitter::findUnevenLoop() {
     most = std::max(most, end - first);
   }
   return double(most) * double(places) > unevenSteps * double(total) ? found : block::LoopOp();
+}
+
+/// Whether each block looks up one row of a table, of which it reads all or one
+/// piece that is contiguous in memory, such as some rows of an expert's matrix.
+/// Adds the axes of its indices, and those that divide the row.
+static bool addLookup(block::GatherOp gather, llvm::SmallDenseSet<StringRef> &indices,
+                      llvm::SmallDenseSet<StringRef> &pieces) {
+  size_t rank = cast<RankedTensorType>(gather.getIndices().getType()).getRank();
+  auto launch = gather->getParentOfType<kernel::LaunchOp>();
+  ArrayRef<int64_t> tile = block::getTile(gather.getResult()).getShape();
+  bool isOne = llvm::all_of(tile.take_front(rank), [](int64_t size) { return size == 1; });
+  SmallVector<StringRef> ofIndices, ofRow;
+  for (auto [dim, cuts] : llvm::enumerate(gather.getMap()))
+    for (Attribute axis : cast<ArrayAttr>(cuts)) {
+      StringRef name = cast<StringAttr>(axis).getValue();
+      if (!launch.getGridExtent(name))
+        continue; // of a loop
+      if (!isOne || dim > rank)
+        return false;
+      (dim < rank ? ofIndices : ofRow).push_back(name);
+    }
+  indices.insert(ofIndices.begin(), ofIndices.end());
+  pieces.insert(ofRow.begin(), ofRow.end());
+  return !ofIndices.empty() && !ofRow.empty();
+}
+
+/// The axes such that blocks which may look up the same piece of a row, for
+/// instance of the matrix of one expert that several tokens chose, run at the
+/// same time: it is read from device memory once, and from L2 by the others. For
+/// that, the axes of the indices are the fastest digits.
+SmallVector<StringRef> TileEmitter::withLookupsFastest(ArrayRef<StringRef> axes) {
+  SmallVector<StringRef> ordered(axes);
+  llvm::SmallDenseSet<StringRef> indices, pieces;
+  bool isDivided = false;
+  launch.getBody().walk(
+      [&](block::GatherOp gather) { isDivided |= addLookup(gather, indices, pieces); });
+  if (isDivided && !isSized) // of a sized grid, the blocks of the first rows come first
+    std::stable_partition(ordered.begin(), ordered.end(), [&](StringRef axis) {
+      return !indices.contains(axis) || pieces.contains(axis);
+    });
+  return ordered;
 }
 
 /// Splits a number into positions along axes; the first axis is the most

@@ -134,6 +134,7 @@ private:
   void startPosition(mlir::Value number);
   block::LoopOp findUnevenLoop();
   void split(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
+  llvm::SmallVector<llvm::StringRef> withLookupsFastest(llvm::ArrayRef<llvm::StringRef> axes);
   void splitByWork(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes, block::LoopOp uneven);
   void splitInSquares(mlir::Value number, llvm::ArrayRef<llvm::StringRef> axes);
   static bool sharesTiles(kernel::LaunchOp launch);

@@ -6,7 +6,7 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from mirage.cli.ended import Ended
@@ -122,6 +122,21 @@ def _only_program(file: ModuleType, path: Path) -> object:
         there = ", ".join(found) or "none"
         raise BadProgramError(
             f"{path}: expected one module or graph in the file, got {there}; name one as "
-            f"{path.name}:NAME"
+            f"{path.name}:NAME{_besides(file)}"
         )
     return found[next(iter(distinct.values()))]
+
+
+def _besides(file: ModuleType) -> str:
+    """Return what else a user may have meant: functions, and classes without an object, of the
+    file's own."""
+    own = [
+        (name, item)
+        for name, item in vars(file).items()
+        if not name.startswith("_") and getattr(item, "__module__", "") == file.__name__
+    ]
+    functions = [name for name, item in own if isinstance(item, FunctionType)]
+    classes = [name for name, item in own if isinstance(item, type) and hasattr(item, "forward")]
+    said = [f"a function ({', '.join(functions)})"] if functions else []
+    said += [f"an object of a class ({', '.join(classes)})"] if classes else []
+    return f", which may be {' or '.join(said)}" if said else ""

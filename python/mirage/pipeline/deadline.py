@@ -46,6 +46,11 @@ class Deadline:
         return None if self._pace is None or not self._pace.known else 1.0 / self._rate
 
     @property
+    def worked(self) -> float:
+        """The share of the seconds used so far in which processes could work (:class:`Pace`)."""
+        return 1.0 if self._pace is None else self._pace.worked
+
+    @property
     def _rate(self) -> float:
         return 1.0 if self._pace is None else self._pace.rate
 

@@ -35,7 +35,7 @@ from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.forms import Forms, Graphs
 from mirage.pipeline.options import Matters, OptimizeOptions
 from mirage.pipeline.parts.graph_record import BadRecordError, GraphRecord, graph_of, record_of
-from mirage.pipeline.parts.kept_part import outbid
+from mirage.pipeline.parts.kept_part import outbid, seconds_of_work
 from mirage.pipeline.result import Finalist, LeftPart, Measurement, Optimized, OutOfTime, Report
 from mirage.pipeline.verify import Checked
 from mirage.search import Candidate, SearchReport, SearchResult
@@ -140,15 +140,25 @@ def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgr
     return None if kept is None or outbid(kept.late, kept.budget, options.budget) else kept
 
 
-def keep(optimized: Optimized, late: bool, measured: Measurement | None = None) -> None:
-    """Keep the choice; failing to keep it is not an error."""
+def seconds_had(program: Program, options: OptimizeOptions, worked: float) -> float:
+    """Return the seconds of work of an optimization in which processes could work for a share of
+    the budget."""
+    if worked == 1.0 or not options.use_cache:
+        return options.budget
+    old = _read(shared_store(), program, replace(options, budget=0.001))
+    return seconds_of_work(options.budget, worked, again=old is not None and old.late)
+
+
+def keep(optimized: Optimized, late: bool, had: float, measured: Measurement | None = None) -> None:
+    """Keep the choice, found in ``had`` seconds of work (:func:`seconds_had`); failing to keep it
+    is not an error."""
     options, report = optimized.options, optimized.report
     if not options.use_cache:
         return
     key, reference = key_for(optimized.program, options)
     try:
         kept = KeptProgram(
-            reference, options.budget, late,
+            reference, had, late,
             tuple(map(_kept_finalist, optimized.finalists)),
             tuple(map(_kept_search, report.searches)),
             report.exponentials, report.checked,
@@ -172,7 +182,7 @@ def keep_measured(optimized: Optimized, measured: Measurement) -> None:
     options = optimized.options
     kept = _read(shared_store(), optimized.program, replace(options, budget=0.001))
     if options.use_cache and kept is not None:
-        keep(optimized, kept.late, measured)
+        keep(optimized, kept.late, kept.budget, measured)
 
 
 def _kept_finalist(f: Finalist) -> KeptFinalist:

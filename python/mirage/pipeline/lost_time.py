@@ -4,6 +4,10 @@ A budget is stated for processors that are otherwise idle. On a busy machine, th
 the clock are fewer seconds of work, so less is found. Therefore the time for which processes wait
 for a processor although one of their own is not using it does not count. Linux says how long each
 process has run and waited; where this is not known, all time counts.
+
+Nobody waits for ever: at least one of ``MOST`` seconds counts. How much of what
+counted was work is known (``worked``), so that a result which was cut short is not kept as that of
+its whole budget.
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ import os
 import threading
 import time
 
-MOST = 3.0
+MOST = 8.0
 """The most seconds by the clock for a second of the budget."""
 OFTEN = 0.25
 """The least seconds between two examinations of the processes."""
+FEW = 0.1
+"""The share of the seconds that may pass without work before a result counts as cut short."""
 LATELY = 4.0
 """The seconds over which the current rate is an average."""
 
@@ -30,7 +36,7 @@ class Pace:
         """The share of the current seconds that counts."""
         self._thread = threading.get_native_id()
         self._at = time.monotonic()
-        self._lost = 0.0  # until then
+        self._lost = self._idle = self._passed = 0.0  # until then
         self._seen = self._look()
 
     @property
@@ -44,6 +50,14 @@ class Pace:
         self._look_again()
         return self._lost + (1.0 - self.rate) * (time.monotonic() - self._at)
 
+    @property
+    def worked(self) -> float:
+        """The share of the seconds that counted in which processes could work: 1 unless they got so
+        little of the processors that more than a tenth of these seconds was spent waiting."""
+        self._look_again()
+        idle = self._idle / max(self._passed - self._lost, OFTEN)
+        return 1.0 if idle <= FEW else 1.0 - idle
+
     def _look_again(self) -> None:
         passed = time.monotonic() - self._at
         if passed < OFTEN:
@@ -55,8 +69,11 @@ class Pace:
             then_ran, then_waited = before.get(process, (0.0, 0.0))
             ran += now_ran - then_ran
             waited += now_waited - then_waited
-        rate = counted(passed, ran, waited, self.processors)
+        share = worked(passed, ran, waited, self.processors)
+        rate = max(1.0 / MOST, share)
+        self._passed += passed
         self._lost += (1.0 - rate) * passed
+        self._idle += (rate - share) * passed
         weight = min(1.0, passed / LATELY)
         self.rate += weight * (rate - self.rate)
 
@@ -79,10 +96,9 @@ def times(path: str) -> tuple[float, float] | None:
     return int(ran) * 1e-9, int(waited) * 1e-9
 
 
-def counted(passed: float, ran: float, waited: float, processors: int) -> float:
-    """Return the share of the ``passed`` seconds that counts if processes together ran and waited
-    for so many seconds: on idle processors they would have run for this time, up to the number of
-    processors."""
+def worked(passed: float, ran: float, waited: float, processors: int) -> float:
+    """Return the share of the ``passed`` seconds that processes worked if together they ran and
+    waited for so many seconds: on idle processors they would have run for this time, up to the
+    number of processors."""
     wanted = min(ran + waited, passed * processors)
-    lost = max(0.0, wanted - ran) / max(passed, wanted)
-    return max(1.0 / MOST, 1.0 - lost)
+    return 1.0 - max(0.0, wanted - ran) / max(passed, wanted)

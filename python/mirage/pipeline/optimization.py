@@ -15,7 +15,7 @@ from mirage.pipeline.compile.compile_candidates import CandidateCompiler
 from mirage.pipeline.compile.left_parts import without_slow_products, without_slower_parts
 from mirage.pipeline.deadline import INTERRUPTED, Deadline
 from mirage.pipeline.forms import Forms, Graphs
-from mirage.pipeline.kept_program import keep
+from mirage.pipeline.kept_program import keep, seconds_had
 from mirage.pipeline.lost_time import Pace
 from mirage.pipeline.options import NothingFoundError, OptimizeOptions
 from mirage.pipeline.parts.all_parts import Parts
@@ -63,13 +63,15 @@ class Optimization:
             self.compiler.executor = executor
             self.parts.solve(executor)
             verified, chosen = self._or_at_once(lambda: self._compiled(self._reported()))
+        worked = self.deadline.worked
         if self.options.use_cache:
-            self.parts.keep()
+            self.parts.keep(worked)
         self._tell_what_is_left()
         optimized = self._or_at_once(lambda: self._finish(self.chooser.choose(verified, chosen)))
         if self.deadline.reason != INTERRUPTED:
             late = not self.deadline.left or any(p.late for p in self.parts.solved.values())
-            keep(optimized, late or self.compiler.late)
+            had = seconds_had(self.program, self.options, worked)
+            keep(optimized, late or self.compiler.late, had)
         return optimized
 
     def forms_alone(self) -> Graphs:
@@ -161,7 +163,7 @@ class Optimization:
             fell_back = sum(bool(part.fell_back) for part in parts)
             unfinished = sum(not part.fell_back for part in late)
             self.report.out_of_time = OutOfTime(
-                self.options.budget, len(parts), fell_back, unfinished
+                self.options.budget, len(parts), fell_back, unfinished, self.deadline.worked
             )
             self.progress.note(str(self.report.out_of_time))
 

@@ -73,7 +73,7 @@ class OptimizeOptions:
     )
     budget: float = _option(
         60.0, "seconds for search, verification and compilation, then the best that is verified is "
-        "taken; time in which other programs use the processors does not count (until three times "
+        "taken; time in which other programs use the processors does not count (until eight times "
         "as many seconds have passed)", Matters.NOTHING,
     )  # fmt: skip
     candidates: int = _option(VERIFIED, "candidates to verify", Matters.SEARCH)

@@ -97,16 +97,23 @@ class LeftPart:
 class OutOfTime:
     """The work that was left when a ``budget`` of seconds was used up: of the different ``parts``,
     ``fell_back`` is the number of those that have no result of a search of all of their ops, and
-    ``unfinished`` the number of others that were not finished."""
+    ``unfinished`` the number of others that were not finished. If other programs left no processor
+    for some of the time, ``worked`` is the share that was not lost (:class:`Pace`)."""
 
     budget: float
     parts: int
     fell_back: int
     unfinished: int
+    worked: float = 1.0
 
     def __str__(self) -> str:
+        without = (
+            f", {1.0 - self.worked:.0%} of it without a processor, which other programs used"
+            if self.worked < 1.0
+            else ""
+        )
         return (
-            f"the budget of {self.budget:.3g} s ran out: of {self.parts} different parts, "
+            f"the budget of {self.budget:.3g} s ran out{without}: of {self.parts} different parts, "
             f"{self.fell_back} are put together from smaller parts or keep their own ops, and "
             f"{self.unfinished} may have faster kernels than those found so far; a larger budget "
             "(--budget, or the option budget) finds more"

@@ -147,6 +147,11 @@ def test_verify_torch_programs(capsys: pytest.CaptureFixture[str], folder: Path)
         ("broken.mlir", "broken.mlir:2"),
         ("empty.mlir", "expected one kernel.graph, got none"),
         ("none.py", "expected one module or graph in the file, got none"),
+        (
+            "no_inputs.py",
+            "name one as no_inputs.py:NAME, which may be a function (f)",
+        ),
+        ("classes.py", "classes.py:NAME, which may be an object of a class (Net)"),
         ("no_inputs.py:f", "expected a tuple `example_inputs`"),
         ("binary.mlir", "cannot be read"),
         ("no_such_workload", "expected the name of a built-in workload"),
@@ -165,6 +170,9 @@ def test_bad_programs(
     (folder / "broken.mlir").write_text("kernel.graph @f() {\n  nonsense\n}\n")
     (folder / "empty.mlir").write_text("module {}\n")
     (folder / "none.py").write_text("x = 1\n")
+    (folder / "classes.py").write_text(
+        "from torch import nn\nclass Net(nn.Module):\n    def forward(self, x):\n        return x\n"
+    )
     (folder / "no_inputs.py").write_text("def f(x):\n    return x\n")
     (folder / "binary.mlir").write_bytes(b"\xff\xfe\x00")
     monkeypatch.chdir(folder)

@@ -21,6 +21,7 @@ from mirage.cache.entry_file import packed, unpacked
 from mirage.compiler import CompileError
 from mirage.pipeline.commands import compile_process
 from mirage.pipeline.compile.build import Builder as KernelBuilder
+from mirage.pipeline.deadline import Deadline
 from mirage.pipeline.kept_program import is_kept, keep_measured
 from mirage.pipeline.optimize import optimize
 from mirage.pipeline.options import Matters, OptimizeOptions
@@ -231,6 +232,46 @@ def test_what_ran_out_of_time_is_searched_again_with_more(
     for budget in (1.0, 900.0):
         optimize(program, replace(OPTIONS, budget=budget))
     assert not searches  # there are no others
+
+
+def test_what_ran_out_of_processors_is_searched_again(
+    searches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Budgets are seconds of work: an entry says how many there were, and another run of the same
+    budget, for which there are processors, makes use of them."""
+    program, options = linear(128, 64).program(), replace(OPTIONS, budget=100.0)
+    with monkeypatch.context() as m:
+        out_of_time(m)
+        m.setattr(Deadline, "worked", 0.5)
+        optimize(program, options)
+        kept = (*entries("search").values(), *entries("program").values())
+        assert [e["budget"] for e in kept] == [pytest.approx(50.0)] * 2
+        searches.clear()
+        optimize(program, replace(options, budget=40.0))
+        assert not searches
+        m.setattr(Deadline, "worked", 0.25)
+        optimize(program, options)
+        assert searches
+        searches.clear()
+        optimize(program, options)  # there may never be more of the processors
+        assert not searches
+        kept = (*entries("search").values(), *entries("program").values())
+        assert [(e["late"], e["budget"]) for e in kept] == [(True, 100.0)] * 2
+
+
+def test_what_had_processors_is_complete_afterwards(
+    searches: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, options = linear(128, 64).program(), replace(OPTIONS, budget=100.0)
+    with monkeypatch.context() as m:
+        out_of_time(m)
+        m.setattr(Deadline, "worked", 0.5)
+        optimize(program, options)
+    found = optimize(program, options)
+    assert "ran out" not in " ".join(found.report.notes)
+    searches.clear()
+    optimize(program, replace(options, budget=900.0))
+    assert not searches
 
 
 def test_what_is_complete_is_not_replaced_by_what_is_not(

@@ -7,9 +7,10 @@ from clock import Clock
 from mirage.pipeline import deadline as deadline_module
 from mirage.pipeline import lost_time as pace_module
 from mirage.pipeline.deadline import Deadline
-from mirage.pipeline.lost_time import MOST, Pace, counted, times
+from mirage.pipeline.lost_time import MOST, Pace, times, worked
 from mirage.pipeline.parts import seconds as seconds_module
 from mirage.pipeline.parts.seconds import busy, compiling
+from mirage.pipeline.result import OutOfTime
 
 
 class Machine(Clock):
@@ -51,11 +52,11 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         (10.0, 20.0, 0.5),  # one of the two processors was another program's
         (0.0, 0.0, 1.0),  # asleep
         (0.1, 0.1, 0.99),  # mostly asleep
-        (0.0, 10.0, 1.0 / MOST),  # never on a processor
+        (0.0, 10.0, 0.0),  # never on a processor
     ],
 )
 def test_only_what_others_took_does_not_count(ran: float, waited: float, share: float) -> None:
-    assert counted(10.0, ran, waited, processors=2) == pytest.approx(share)
+    assert worked(10.0, ran, waited, processors=2) == pytest.approx(share)
 
 
 def test_a_budget_lasts_longer_on_a_busy_machine(machine: Machine) -> None:
@@ -99,6 +100,25 @@ def test_it_does_not_last_for_ever(machine: Machine) -> None:
         assert whole.left > 0.0
         machine.passes(6.0 * MOST, running=0.0)
     assert whole.left == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    ("running", "share"),
+    [(1.0, 1.0), (1.5 / MOST, 1.0), (0.95 / MOST, 1.0), (0.5 / MOST, 0.5), (0.0, 0.0)],
+)
+def test_seconds_without_a_processor_are_known(
+    machine: Machine, running: float, share: float
+) -> None:
+    """The clock goes on where there is next to no processor, but nobody takes it for work."""
+    whole = Deadline(60.0, pace=Pace())
+    machine.passes(20.0, running)
+    assert whole.worked == whole.portion(0.5).worked == pytest.approx(share)
+    assert Deadline(60.0).worked == 1.0
+
+
+def test_what_was_cut_short_says_so() -> None:
+    assert "the budget of 60 s ran out: of 2 different" in str(OutOfTime(60.0, 2, 0, 1))
+    assert "ran out, 25% of it without a processor" in str(OutOfTime(60.0, 2, 0, 1, 0.75))
 
 
 def test_who_stops_it_stops_it_for_good(machine: Machine) -> None:

@@ -137,11 +137,11 @@ class Parts:
                 changed = True
         return changed
 
-    def keep(self) -> None:
-        """Keep the result for each part."""
-        self.runs.keep()
+    def keep(self, worked: float = 1.0) -> None:
+        """Keep the result for each part, found in this share of the seconds that it had."""
+        self.runs.keep(worked)
         for key, solver in self.solvers.items():
-            self.kept.keep(solver, key, self.budgets[key])
+            self.kept.keep(solver, key, self.budgets[key], worked)
 
     @property
     def found(self) -> tuple[SolvedPart, ...]:

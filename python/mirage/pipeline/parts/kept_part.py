@@ -119,9 +119,9 @@ class KeptParts:
         self.used.append(reference)
         return solved
 
-    def keep(self, solver: PartSolver, reference: str, budget: float) -> None:
-        """Keep the result of a solver, unless it was interrupted, or is put together from parts
-        that have entries of their own."""
+    def keep(self, solver: PartSolver, reference: str, budget: float, worked: float = 1.0) -> None:
+        """Keep the result of a solver that worked for a share of its ``budget`` of seconds, unless
+        it was interrupted, or is put together from parts that have entries of their own."""
         solved = solver.solved()
         if solver.interrupted or (solved.fell_back and solved.in_runs):
             return
@@ -129,12 +129,17 @@ class KeptParts:
         if old is not None and not old.late and solver.late:
             return  # a run with more time has been here
         try:
-            of = solver.candidates
-            kept = KeptPart(
-                reference, budget, solver.late, solved.fell_back,
-                () if solved.fell_back else tuple(_kept_candidates(of, solved.verified)),
-                solved.search.report, solved.search.stable,
-            )  # fmt: skip
+            short = worked < 1.0 and solver.late
+            if old is not None and short and old.budget > worked * budget:
+                kept = replace(old, budget=max(old.budget, budget))
+            else:
+                again = old is not None and old.late
+                of, had = solver.candidates, seconds_of_work(budget, worked, again)
+                kept = KeptPart(
+                    reference, had, solver.late, solved.fell_back,
+                    () if solved.fell_back else tuple(_kept_candidates(of, solved.verified)),
+                    solved.search.report, solved.search.stable,
+                )  # fmt: skip
             payload = json.dumps(as_plain(kept)).encode()
             from_plain(KeptPart, json.loads(payload))
         except (BadRecordError, PlainError) as error:
@@ -148,6 +153,13 @@ class KeptParts:
         """Remove the entries that were taken."""
         for reference in self.used:
             self.store.drop(KIND, self.key(reference))
+
+
+def seconds_of_work(budget: float, worked: float, again: bool) -> float:
+    """Return the seconds that an entry states, whose search worked for a share of its ``budget``.
+    One that was made ``again`` after another had been cut short states the whole budget, so that
+    there is an end to it where there are never enough processors."""
+    return budget if again else worked * budget
 
 
 def outbid(late: bool, had: float, budget: float) -> bool:

@@ -151,11 +151,11 @@ class Runs:
         )
         return (self.solved[run] for run in runs if run in self.solved)
 
-    def keep(self) -> None:
-        """Keep the result for each run."""
+    def keep(self, worked: float = 1.0) -> None:
+        """Keep the result for each run, found in this share of the seconds that it had."""
         if self.kept is not None:
             for key, solver in self.solvers.items():
-                self.kept.keep(solver, key, ONE)
+                self.kept.keep(solver, key, ONE, worked)
 
     def _cut(self, keys: Collection[str]) -> dict[str, tuple[Part, dict[int, Lookup]]]:
         """Cut parts into runs. Return those runs that are new, with their inputs that are
