@@ -20,6 +20,7 @@ Program = Callable[[Tensor, Tensor, Tensor], Tensor]
 FOUND: dict[str, tuple[Program, Tensor, list[IndexLimit]]] = {
     "copied": (lambda x, few, i: x.index_copy(0, i, few), ROWS, [IndexLimit(2, 7)]),
     "added": (lambda x, few, i: x.index_add(0, i, few), ROWS, [IndexLimit(2, 7)]),
+    "filled": (lambda x, few, i: x.index_fill(0, i, 2.0), ROWS, [IndexLimit(2, 7, True)]),
     "put": (lambda x, few, i: x.index_put((i,), few), ROWS, [IndexLimit(2, 7, True)]),
     "put in columns": (
         lambda x, few, i: x.index_put((torch.tensor([0, 2]), i), few[:, 0]),

@@ -7,7 +7,7 @@ defined. So which numbers PyTorch accepts is recorded here, for each call, as it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.frontend.program import IndexLimit
 from mirage.frontend.torch_import.rows.torch_call import Call
@@ -81,6 +81,11 @@ def _along(args: Args) -> Iterator[Named]:
         yield Named(index, x.shape[dim])
 
 
+def _filled(args: Args) -> Iterator[Named]:
+    """``(x, dim, index, …)``, where an index may count from the end."""
+    return (replace(one, from_end=True) for one in _along(args))
+
+
 def _rows(args: Args) -> Iterator[Named]:
     """``(table, index, …)``."""
     table, index = args[:2]
@@ -123,6 +128,8 @@ _OPS: Mapping[str, Callable[[Args], Iterator[Named]]] = {
     "aten.scatter_add": _along,
     "aten.scatter_reduce.two": _along,
     "aten.index_copy": _along,
+    "aten.index_fill.int_Scalar": _filled,
+    "aten.index_fill.int_Tensor": _filled,
     "aten.index_add": _along,
     "aten.index_reduce": _along,
     "aten.embedding": _rows,
