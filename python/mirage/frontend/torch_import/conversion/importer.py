@@ -184,8 +184,13 @@ class Importer:
         rounded = float(result.dtype.round(np.asarray(value)))
         return self.lowering.filled(_as_it_is(rounded), result)
 
+    def _is_inside(self, one: Named) -> bool:
+        """Return whether indices are known to name one of their places each."""
+        least, most = self.lowering.range_of(one.index)
+        return least >= (-one.below if one.from_end else 0) and most < one.below
+
     def _call(self, call: Call, location: SourceLocation | None) -> object:
-        self.named += named_by(call)
+        self.named += (one for one in named_by(call) if not self._is_inside(one))
         tables = (TABLE,) if self.allow_fallback else (TABLE, WITHOUT_CALLS)
         rows = [table[call.op] for table in tables if call.op in table]
         reason = "an op without a meaning in Mirage"
@@ -318,7 +323,7 @@ class Importer:
             tuple(unread),
             tuple(names.index(name) for name in updates),
             {i: carriers[v] for i, v in enumerate(inputs) if v in carriers},
-            () if self.is_sized else limits_of(self.named, inputs, makers),
+            limits_of(self.named, inputs, makers),
             misses_are_errors=not self.lowering.adds_infinity,
         )
 
