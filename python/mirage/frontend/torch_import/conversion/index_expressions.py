@@ -7,11 +7,11 @@ from collections.abc import Mapping
 
 from mirage.runtime.serialization.index_steps import FUNCTIONS
 from mirage.semantics.integer_functions import CAST
-from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BinaryFn, DType
 from mirage.semantics.ugraph import (
     Broadcast,
+    Cast,
     Concat,
     Elementwise,
     Op,
@@ -83,16 +83,14 @@ class _Writer:
         return self._moved(op, value)
 
     def _function(self, op: Elementwise) -> str:
-        name = CAST if is_cast(op) else None if op.function is None else op.function.value
-        if FUNCTIONS.get(name or "") != len(op.operands) or op.cuts:
+        name = CAST if isinstance(op, Cast) else None if op.function is None else op.function.value
+        if FUNCTIONS.get(name or "") != len(op.operands):
             raise _NoStepsError
         if op.function in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
             made = self.makers.get(op.operands[1])
             divisor = None if made is None else made.number
             if divisor is None or divisor < 1:
                 raise _NoStepsError  # PyTorch raises an error for a division by zero
-        if is_cast(op) and op.operands[0].dtype not in _TYPES:
-            raise _NoStepsError
         return " ".join(map(str, (name, *map(self.written, op.operands))))
 
     def _moved(self, op: Op, value: Value) -> str:
