@@ -22,6 +22,7 @@ PROGRAMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "positions after a start": lambda x, i: x[torch.arange(2) + i[0]] * 2,
     "several steps": lambda x, i: F.embedding((i * 2).clamp(max=8) // 2, x) * 2,
     "from the end": lambda x, i: x[i - 4] * 2,
+    "of each line": lambda x, i: x[torch.arange(2)[:, None], i // 2] * 2,
     "each in its segment": lambda x, i: F.embedding(i % 3 + torch.tensor([0, 3]), x) * 2,
 }
 

@@ -16,6 +16,7 @@ from mirage.semantics.integer_formula import FormulaError
 from mirage.semantics.integers import Integers
 from mirage.semantics.ops.op import Op, Value
 from mirage.semantics.ugraph import Elementwise, KernelGraph, View
+from mirage.transforms.composed_formulas import MOST_AGAIN
 from mirage.transforms.formula_writer import FormulaWriter
 
 
@@ -35,7 +36,7 @@ def with_nearby_indices(graph: KernelGraph, named: Iterable[Named]) -> KernelGra
     made: dict[Op, Op] = {}
     for op in picks:
         indices = {op.operands[number] for number, *_ in op.formula.indices}
-        if indices and indices <= known | inputs.keys() and not indices.isdisjoint(known):
+        if not indices.isdisjoint(known):
             made[op] = _composed(op, makers, indices & known)
     return replace(graph, ops=tuple(made.get(op, op) for op in graph.ops)) if made else graph
 
@@ -50,7 +51,7 @@ def _composed(op: Integers, makers: Mapping[Value, Op], indices: Iterable[Value]
             left += maker.operands
     writer = FormulaWriter(op.result, makers, computed, moves, composed={op.result: op})
     found = writer.formula()
-    if found is None:
+    if found is None or found.formula.work * op.result.type.size > MOST_AGAIN:
         return op
     try:
         found.formula.check([(v.shape, v.dtype) for v in found.operands], op.result.shape)
