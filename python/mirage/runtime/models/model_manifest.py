@@ -161,7 +161,7 @@ class ModelManifest:
             ],
             "result_structure": self.result_structure.to_json(),
             "notes": dict(self.notes),
-            "bounds": [b.to_json() for b in self.bounds],
+            **({"bounds": [b.to_json() for b in self.bounds]} if self.bounds else {}),
             "size": None if self.size is None else _size_json(self.size),
         }
 

@@ -107,10 +107,13 @@ def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value | Number) 
         return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
     last = _stored_at(b, index, size)
     hit = b.combine(BinaryFn.LT, 0, last)
-    stored = b.number_of(values) if isinstance(values, Value) else values
-    if isinstance(values, Value) and stored is None:
-        number = b.combine(BinaryFn.SUB, last, 1)
-        stored = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
+    stored: Value | Number = values
+    if isinstance(values, Value):
+        number = b.number_of(values)
+        place = b.combine(BinaryFn.SUB, last, 1)
+        stored = (
+            along(b, values, dim, b.combine(BinaryFn.MAX, place, 0)) if number is None else number
+        )
     return choose(b, b.reshape(hit, column), stored, x, x.dtype)
 
 
