@@ -14,8 +14,10 @@ type or shape must be refused by name.
 
 ``--keep`` writes the programs, and the inputs and results of the runs that did not raise, for a
 GPU: ``--run`` needs mirage.runtime and torch alone. ``--sanitize`` runs them under memcheck, in a
-few processes side by side, each of which starts once for all of its programs. Exit code 1 if
-anything is wrong.
+few processes side by side, each of which starts once for all of its programs. Each tensor has its
+own memory there: PyTorch would otherwise give out parts of blocks, which memcheck takes for one
+piece. A program in which reads beyond the end are planted shows that memcheck sees these. Exit code
+1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 from fuzz_subjects import ROWS, SUBJECTS, Subject, draw, outside  # noqa: E402
+from planted import plant_reads  # noqa: E402
 
 Tensor = torch.Tensor
 RUNS = "runs.pt"
@@ -54,6 +57,8 @@ RAN = "ran "
 SANITIZER = ("--padding", "32", "--report-api-errors", "no")
 """Memory around each allocation is unused; cuda-bindings looks up functions that the driver may not
 have."""
+CONTROL, PLANTED = "control", "embedding"
+"""The folder of the planted program, and its name."""
 COUNTS = ("inputs", "outside", "raised", "refused")
 
 
@@ -182,16 +187,18 @@ def on_gpu(folder: Path, part: str) -> int:
 
 
 def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) -> bool:
-    """Return whether memcheck finds nothing in the kept runs, and all of them end in time with
-    correct results."""
-    own = [sys.executable, __file__, "--run", str(folder), "--part"]
+    """Return whether memcheck finds nothing in the kept runs, all of them end in time with correct
+    results, and it finds the errors that are planted in another program."""
+    own = [sys.executable, __file__, "--run"]
     tool = ["compute-sanitizer", "--tool", "memcheck", *SANITIZER]
     started = time.perf_counter()
-    with ThreadPoolExecutor(processes) as pool:
-        commands = [[*tool, *own, f"{i}/{processes}"] for i in range(processes)]
-        done = [*pool.map(lambda command: _said(command, seconds), commands)]
+    with ThreadPoolExecutor(processes + 1) as pool:
+        parts = [[str(folder), "--part", f"{i}/{processes}"] for i in range(processes)]
+        parts.append([str(folder / CONTROL), "--part", "0/1"])
+        done = [*pool.map(lambda part: _said([*tool, *own, *part], seconds), parts)]
+    control = sum(_errors(done.pop()))
     text = "\n".join(done)
-    errors = [int(n) for n in re.findall(r"ERROR SUMMARY: (\d+)", text)]
+    errors = _errors(text)
     ran = re.findall(rf"^{RAN}(\w+): (\d+) runs$", text, re.MULTILINE)
     right = [int(n) for n in re.findall(r"^(\d+) runs are wrong$", text, re.MULTILINE)]
     found = {
@@ -201,10 +208,11 @@ def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) ->
         "inputs": ROWS * sum(int(n) for _, n in ran),
         "errors": sum(errors),
         "wrong": sum(right),
+        "planted_errors": control,
         "seconds": round(time.perf_counter() - started),
     }
     whole = len(errors) == len(right) == processes and len(ran) == len([*folder.glob("*.mirage")])
-    clean = whole and not found["errors"] and not found["wrong"]
+    clean = whole and not found["errors"] and not found["wrong"] and control > 0
     print(f"{found}{'' if whole else ', NOT ALL OF THEM RAN'}")
     if not clean:
         print(text[-8000:])
@@ -212,6 +220,10 @@ def sanitized(folder: Path, processes: int, seconds: float, out: Path | None) ->
         summary = {**found, "whole": whole}
         (out / "index_sanitizer.json").write_text(json.dumps(summary, indent=1) + "\n")
     return clean
+
+
+def _errors(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"ERROR SUMMARY: (\d+)", text)]
 
 
 def _said(command: list[str], seconds: float) -> str:
@@ -222,6 +234,7 @@ def _said(command: list[str], seconds: float) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
     ) as process:
         timer = threading.Timer(seconds, os.killpg, (process.pid, signal.SIGKILL))
         timer.start()
@@ -268,6 +281,10 @@ def main() -> int:
                 "wrong": found.wrong[:3],
             }
             print(f"{name}: {rows[name]}", flush=True)
+        if arguments.keep and PLANTED in names:
+            target = folder / CONTROL / f"{PLANTED}.mirage"
+            plant_reads(folder / target.name, target)
+            shutil.copy(folder / target.name / RUNS, target / RUNS)
     wrong = sum(bool(row["wrong"]) for row in rows.values())
     total = {
         k: sum(r[k] for r in rows.values()) for k in ("inputs", "outside", "raised", "refused")

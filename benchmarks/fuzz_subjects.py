@@ -129,11 +129,15 @@ def nowhere(dim: int, *, grown: Sequence[int]) -> Callable[..., Tensor]:
     return expected
 
 
-def added_nowhere(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
-    """Add elements with indices outside in an additional place; indices may count from the end."""
-    size = data[0].shape[0]
-    index = torch.where(indices[0] < 0, indices[0] + size, indices[0])
-    return nowhere(0, grown=(0,))(program, data, [index], outside)
+def from_end_nowhere(*, grown: Sequence[int]) -> Callable[..., Tensor]:
+    """Store rows with indices outside in an additional place; indices may count from the end."""
+
+    def expected(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+        size = data[0].shape[0]
+        index = torch.where(indices[0] < 0, indices[0] + size, indices[0])
+        return nowhere(0, grown=grown)(program, data, [index], outside)
+
+    return expected
 
 
 def bag_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
@@ -185,6 +189,56 @@ def windowed(q: Tensor, k: Tensor, v: Tensor, position: Tensor) -> Tensor:
     i, last = torch.arange(k.shape[-2]), position[:, None]
     mask = (i <= last) & (i > last - 20)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+
+
+def paged_attention(
+    q: Tensor, pool: Tensor, values: Tensor, rows: Tensor, lengths: Tensor
+) -> Tensor:
+    """Attention over the rows of a pool that belong to each sequence, below its length."""
+    keys, values = (x[rows].transpose(1, 2) for x in (pool, values))
+    seen = torch.arange(rows.shape[1]) < lengths.view(-1, 1, 1, 1)
+    return F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+
+
+def experts_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """Give NaN for tokens of an expert that does not exist."""
+    y = program(*data, *indices)
+    return torch.where(outside[0].any(-1).reshape(-1, *(1 for _ in y.shape[1:])), torch.nan, y)
+
+
+def rows_nothing(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """Give NaN for sequences with a row, below their length, that does not exist."""
+    seen = torch.arange(indices[0].shape[1]) < indices[1][:, None]
+    return experts_nothing(program, data, indices, [outside[0] & seen])
+
+
+def cached(q: Tensor, k: Tensor, v: Tensor, new: Tensor, slots: Tensor) -> Tensor:
+    """Attention over a cache in which rows have been written."""
+    keys, values = (x.index_copy(1, slots, y) for x, y in ((k, new), (v, new * 0.5)))
+    return F.scaled_dot_product_attention(q, keys, values)
+
+
+def not_cached(program: Program, data: Any, indices: Any, outside: Any) -> Tensor:
+    """Write only the rows whose places exist."""
+    *data, new = data
+    return program(*data, new[:, ~outside[0]], indices[0][~outside[0]])
+
+
+def experts(x: Tensor, gates: Tensor, w: Tensor, chosen: Tensor) -> Tensor:
+    """Return each token by its chosen experts, weighted."""
+    y = F.silu(torch.einsum("tk,tekn->ten", x, w[chosen]))
+    return (y * gates[..., None]).sum(1)
+
+
+def of_positions(x: Tensor, position: Tensor) -> Tensor:
+    """Return rotary embeddings at given positions of a table."""
+    angles = torch.arange(SIZE)[:, None] * 0.5 ** torch.arange(WIDTH // 2)
+    cos, sin = (f(angles)[position].repeat(1, 2) for f in (torch.cos, torch.sin))
+    return x * cos + torch.cat([-x[..., WIDTH // 2 :], x[..., : WIDTH // 2]], -1) * sin
+
+
+def smoothed(x: Tensor, target: Tensor) -> Tensor:
+    return F.cross_entropy(x, target, reduction="none", label_smoothing=0.1)
 
 
 def decayed(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
@@ -252,7 +306,7 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "index_put": Subject(
         lambda x, y, i: x.index_put((i,), y, accumulate=True), (TABLE, (ROWS, WIDTH)),
-        added_nowhere, (OWN,), from_the_end=True, tolerance=1e-5,
+        from_end_nowhere(grown=(0,)), (OWN,), from_the_end=True, tolerance=1e-5,
     ),
     "bags": Subject(
         lambda w, i: F.embedding_bag(i, w, mode="mean"), (TABLE,), bag_nothing, tolerance=1e-5
@@ -276,6 +330,45 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "topk_rows": Subject(
         best, (TABLE, LINES), as_pytorch, (OWN,), lengths=(0,), tolerance=1e-5
+    ),
+    "smoothed": Subject(smoothed, (LINES,), value_outside(torch.inf), (OWN,), tolerance=1e-5),
+    "likelihoods": Subject(
+        lambda x, i: F.nll_loss(x.log_softmax(1), i, reduction="none"), (LINES,),
+        value_outside(torch.inf), (OWN,), tolerance=1e-5,
+    ),
+    "functions": Subject(
+        lambda x, r, i: torch.tanh(x + r).gather(1, i), ((ROWS, 131101), (ROWS, 1)),
+        columns_nothing, ((ROWS, 1),), (131101,), half=True, tolerance=1e-2,
+    ),
+    "filled": Subject(
+        lambda x, y, i: x.index_fill(0, i, -1.5) * 0.5 + y, (TABLE, TABLE),
+        from_end_nowhere(grown=(0, 1)), (OWN,), from_the_end=True,
+    ),
+    "stored": Subject(
+        lambda x, y, i: x.scatter(1, i, y) + 1.0, (LINES, (ROWS, 1)), nowhere(1, grown=(0,)),
+        ((ROWS, 1),),
+    ),
+    "wrapped": Subject(
+        lambda x, i: x[i.remainder(SIZE)] * 2.0, (TABLE,), as_pytorch, lengths=(0,)
+    ),
+    "clamped": Subject(
+        lambda x, i: norm(x[i.clamp(0, SIZE - 1)]), (TABLE,), as_pytorch, lengths=(0,),
+        tolerance=1e-5,
+    ),
+    "rotated": Subject(
+        of_positions, ((ROWS, WIDTH),), nothing_read, (OWN,), from_the_end=True, tolerance=1e-5
+    ),
+    "experts": Subject(
+        experts, ((ROWS, 32), (ROWS, 2), (5, 32, 48)), experts_nothing, ((ROWS, 2),), (5,),
+        from_the_end=True, half=True, tolerance=2e-2,
+    ),
+    "cached": Subject(
+        cached, ((2, 1, 16), (2, 64, 16), (2, 64, 16), (2, ROWS, 16)), not_cached, (OWN,), (64,),
+        half=True, tolerance=5e-3,
+    ),
+    "paged_attention": Subject(
+        paged_attention, ((ROWS, 2, 1, 16), (SIZE, 2, 16), (SIZE, 2, 16)), rows_nothing,
+        ((ROWS, 16), OWN), (SIZE, 16), True, lengths=(1,), half=True, tolerance=5e-3,
     ),
     "paged": Subject(
         paged, ((SIZE, 4, 8),), paged_nothing, ((ROWS, EACH), OWN), (SIZE, 4 * EACH), True,

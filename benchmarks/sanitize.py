@@ -7,10 +7,11 @@ Programs are those of the catalogue (compile_all.py) and small ones (sanitize_su
 
 There is one process for each tool; they run in parallel. The tool for uninitialised reads does not
 track writes of bulk copies from shared memory, so it only runs programs without such copies, on
-memory that has not been filled and that PyTorch does not reuse. For the other tools, memory that
-has not been written is NaN, and results must be finite. Needs a GPU, torch, cuda-bindings and
-``compute-sanitizer``. The exit code is 1 if a tool finds something or does not run to its end, or
-if a result is not finite.
+memory that has not been filled. For the other tools, memory that has not been written is NaN, and
+results must be finite. Each tensor has its own memory: PyTorch neither reuses memory nor gives out
+parts of a block, within which no tool would see accesses beyond a tensor. Needs a GPU, torch,
+cuda-bindings and ``compute-sanitizer``. The exit code is 1 if a tool finds something or does not
+run to its end, or if a result is not finite.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def check(folders: list[Path], arguments: argparse.Namespace) -> dict[str, Any]:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
-            env={**os.environ, **({"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"} if empty else {})},
+            env={**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"},
         )
     rows: dict[str, Any] = {}
     for tool, process in running.items():

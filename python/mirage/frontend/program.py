@@ -37,12 +37,17 @@ class Parameter:
 @dataclass(frozen=True)
 class IndexLimit:
     """All elements of an input are indices of ``below`` places, counted from the end if they are
-    negative and ``from_end`` holds, or equal ``ignored``; PyTorch raises an error for others."""
+    negative and ``from_end`` holds, or equal ``ignored``; PyTorch raises an error for others. With
+    ``steps``, it is what they compute from inputs, of which ``input`` is the first one
+    (:mod:`mirage.runtime.serialization.index_steps`). ``below`` grows by ``each`` with a dynamic
+    size."""
 
     input: int  # position among the graph's inputs
     below: int
     from_end: bool = False
     ignored: int | None = None
+    steps: tuple[str, ...] = ()
+    each: int = 0
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from mirage.runtime.models.model_manifest import (
 from mirage.runtime.models.model_sizes import ModelProgram, ModelSize
 from mirage.runtime.models.structure import Structure
 from mirage.runtime.serialization.artifact import Artifact
-from mirage.runtime.serialization.manifest import TORCH_NAMES, TensorSpec
+from mirage.runtime.serialization.manifest import TORCH_NAMES, IndexBound, TensorSpec
 from mirage.semantics.indexing.strides import dense
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def _assembled(
         results=interface.results,
         result_structure=interface.result_structure,
         notes=notes,
+        bounds=tuple(IndexBound(**vars(limit)) for limit in optimized.program.limits),
     )
     named = dict(zip(folders, parts, strict=True))
     return ModelArtifact(manifest, named, files)

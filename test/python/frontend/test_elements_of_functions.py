@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from mirage.frontend.torch_import import from_torch
 from mirage.frontend.torch_import.rows.movement import indexing
-from mirage.semantics.positions import Gather, Iota
+from mirage.semantics.positions import Gather, Iota, Lookup
 from torch_programs.imported_programs import check, evaluate, rand
 
 Tensor = torch.Tensor
@@ -78,3 +78,9 @@ def test_one_of_few_elements_is_found_where_they_are_computed(
 
 
 FEW = (F.cross_entropy, X, T)
+
+
+def test_a_softmax_is_computed_too() -> None:
+    """Its rows are not stored for the elements that are looked up."""
+    ops = from_torch(lambda x, i: x.softmax(1).gather(1, i), X[:, :9], T[:, None]).graph.ops
+    assert not any(isinstance(op, Lookup) and not isinstance(op, Iota) for op in ops)

@@ -95,6 +95,14 @@ ROWS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
         (X, IDS[0], rand(4, 3, 6), torch.tensor([2])),
     ),
     "index_copy of the last two": (lambda x, i: x.index_copy(0, i, x[1:3] * 2), (X, IDS[0, :2])),
+    "index_fill": (
+        lambda x, i, n, v: (
+            x.index_fill(1, i, 2.5),
+            x.index_fill(-1, i[:1], v),
+            n.index_fill(0, i, 3),
+        ),
+        (X, torch.tensor([-1, 2, -5]), torch.arange(6), torch.tensor(0.5)),
+    ),
     "stores": (put(0), (X, I, rand(3, 5, 6))),
     "stores further in": (put(1), (X, I, rand(4, 3, 6))),
     "stores that repeat": (put(2), (X, I, rand(3))),

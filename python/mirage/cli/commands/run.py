@@ -170,7 +170,8 @@ def _check_indices(what: Runnable, inputs: tuple[Any, ...]) -> None:
             "expected one artifact for --check-indices, got a program of several parts; write it "
             "with `mirage export`, and run that"
         )
-    IndexCheck(what.artifact.manifest)(_tensors(what, inputs, "cpu"))
+    manifest = what.artifact.manifest
+    IndexCheck(manifest.bounds, manifest.inputs)(_tensors(what, inputs, "cpu"))
 
 
 def _emulate(

@@ -20,6 +20,7 @@ from mirage.pipeline.compile.broken import broken_in
 from mirage.pipeline.compile.stored_rows import stored_by_kernels
 from mirage.pipeline.result import Step
 from mirage.pipeline.verify import Checked
+from mirage.runtime.serialization.index_steps import inputs_of, with_inputs
 from mirage.runtime.serialization.manifest import IndexBound, Manifest
 from mirage.semantics.index_bounds import index_bounds
 from mirage.semantics.row_updates import results_of
@@ -122,10 +123,20 @@ class Builder:
         places = {v: i for i, v in enumerate(part.inputs)}
         found = {IndexBound(*bound) for bound in index_bounds(part)}
         for limit in self.program.limits:
-            place = places.get(graph.inputs[limit.input])
-            if place is not None:
-                found.add(IndexBound(place, limit.below, limit.from_end, limit.ignored))
-        return tuple(sorted(found, key=lambda b: (b.input, b.below, b.from_end, str(b.ignored))))
+            read = inputs_of(limit.steps) or (limit.input,)
+            numbers = {i: places.get(graph.inputs[i], -1) for i in read}
+            if min(numbers.values()) >= 0:
+                found.add(
+                    IndexBound(
+                        numbers[limit.input],
+                        limit.below,
+                        limit.from_end,
+                        limit.ignored,
+                        with_inputs(limit.steps, numbers),
+                        limit.each,
+                    )
+                )
+        return tuple(sorted(found, key=lambda b: (b.input, b.below, b.from_end, str(b))))
 
     def _made(self, text: str, names: Names, alone: bool) -> Compiled:
         from mirage.compiler import compile_text

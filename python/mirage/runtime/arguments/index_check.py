@@ -8,28 +8,39 @@ waits for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from mirage.runtime.errors import ArgumentIndexError
+from mirage.runtime.serialization.index_steps import evaluate, inputs_of
 
 if TYPE_CHECKING:
     import torch
 
-    from mirage.runtime.serialization.manifest import Manifest
+    from mirage.runtime.serialization.manifest import IndexBound, Manifest, TensorSpec
 
 
 class IndexCheck:
     """The index check of a program's inputs."""
 
-    def __init__(self, manifest: Manifest) -> None:
-        names = [t.name for t in manifest.inputs]
-        self._bounds = [(b, f"input {b.input} ({names[b.input]})") for b in manifest.bounds]
+    def __init__(self, bounds: Iterable[IndexBound], inputs: Iterable[TensorSpec]) -> None:
+        names = [f"input {i} ({t.name})" for i, t in enumerate(inputs)]
+        self._bounds = [(b, _described(b, names)) for b in bounds]
 
     def __call__(self, given: Sequence[torch.Tensor]) -> None:
         """Check the inputs. Raises :class:`~mirage.runtime.errors.ArgumentIndexError`."""
         for b, what in self._bounds:
-            check_indices(given[b.input], what, b.below, from_end=b.from_end, ignored=b.ignored)
+            x = evaluate(b.steps, given) if b.steps else given[b.input]
+            check_indices(x, what, b.below, from_end=b.from_end, ignored=b.ignored)
+
+
+def _described(bound: IndexBound, names: Sequence[str]) -> str:
+    """Return the names of the inputs that a bound concerns."""
+    if not bound.steps:
+        return names[bound.input]
+    *others, last = (names[i] for i in inputs_of(bound.steps))
+    both = f"{', '.join(others)} and {last}" if others else last
+    return f"what the program computes from {both}"
 
 
 def check_indices(
@@ -63,7 +74,7 @@ def checked_launcher(
 ) -> Callable[[int, list[torch.Tensor], bool], Sequence[torch.Tensor]]:
     """Return a launcher of a model's parts that first checks the indices of each part. An error
     names the input of the part."""
-    checks = [IndexCheck(m) for m in manifests]
+    checks = [IndexCheck(m.bounds, m.inputs) for m in manifests]
 
     def run(part: int, given: list[torch.Tensor], _: bool) -> Sequence[torch.Tensor]:
         checks[part](given)

@@ -49,7 +49,9 @@ class Executable:
         of its dimension."""
         self.artifact = artifact
         self.manifest = artifact.manifest
-        self._check_indices = IndexCheck(self.manifest) if check_indices else None
+        self._check_indices = (
+            IndexCheck(self.manifest.bounds, self.manifest.inputs) if check_indices else None
+        )
         self._shares = shares
         self._lock = threading.Lock()
         self._kernels: dict[int, tuple[LoadedKernel, ...]] = {}  # by device

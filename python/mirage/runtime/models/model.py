@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from mirage.runtime.arguments.index_check import checked_launcher
+from mirage.runtime.arguments.index_check import IndexCheck, checked_launcher
 from mirage.runtime.dispatch.in_place_stores import same_memory
 from mirage.runtime.dispatch.layouts import Arranged, Found, Layout
 from mirage.runtime.errors import ArgumentShapeError, NoGpuError
@@ -79,6 +79,7 @@ class Model:
             code = executables(artifact, self.device, shares.code if shares else {})
         self._launch = launcher(artifact, code)
         self._direct = None if check_indices else direct_call(artifact, code, self._held)
+        self._check_indices = IndexCheck(m.bounds, m.memories) if check_indices else None
         if check_indices:
             parts = [artifact.part(i).manifest for i in range(len(m.parts))]
             self._launch = checked_launcher(self._launch, parts)
@@ -119,6 +120,8 @@ class Model:
         """Return the module's results for such tensors; without ``write``, no tensor is written
         to."""
         with self._no_grad():
+            if self._check_indices is not None:
+                self._check_indices(memories)
             outputs = self._steps(memories, self._launch, write=write)
             updates = self.manifest.plan.updates
             for place, value in zip(updates, outputs):

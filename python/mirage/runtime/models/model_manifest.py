@@ -26,7 +26,7 @@ from mirage.runtime.dispatch.plan import (
 from mirage.runtime.models.model_sizes import ModelSize
 from mirage.runtime.models.structure import Structure
 from mirage.runtime.serialization.json_reader import Json
-from mirage.runtime.serialization.manifest import TensorSpec
+from mirage.runtime.serialization.manifest import IndexBound, TensorSpec
 
 FORMAT = "mirage-model"
 VERSION = 3
@@ -110,6 +110,8 @@ class ModelManifest:
     parameters: tuple[str, ...] = ()
     """The names of the parameters that can be passed by position or by name, in order; empty for
     those that have no name. Arguments can be passed either way, however the model was exported."""
+    bounds: tuple[IndexBound, ...] = ()
+    """Bounds of indices that callers can ask for, besides those of the parts."""
     size: ModelSize | None = None
     """The size, if it is known only at the call; the rest of the manifest is stated for the largest
     size."""
@@ -159,6 +161,7 @@ class ModelManifest:
             ],
             "result_structure": self.result_structure.to_json(),
             "notes": dict(self.notes),
+            **({"bounds": [b.to_json() for b in self.bounds]} if self.bounds else {}),
             "size": None if self.size is None else _size_json(self.size),
         }
 

@@ -35,7 +35,7 @@ from mirage.runtime.models.model_manifest import (
 from mirage.runtime.models.model_sizes import ModelProgram, ModelSize
 from mirage.runtime.models.structure import structure_of
 from mirage.runtime.serialization.json_reader import Json, Reader, opened
-from mirage.runtime.serialization.manifest_reader import read_tensor
+from mirage.runtime.serialization.manifest_reader import check_bounds, read_bound, read_tensor
 
 
 def model_from_json(data: object, where: str) -> ModelManifest:
@@ -68,11 +68,13 @@ def model_from_json(data: object, where: str) -> ModelManifest:
         results=tuple(map(_result, r.items("results"))),
         result_structure=structure_of(r.part("result_structure")),
         notes=r.mapping("notes"),
+        bounds=tuple(map(read_bound, r.items("bounds"))) if "bounds" in r.data else (),
         size=_size(r),
     )
     r.finish()
     manifest = replace(manifest, plan=_completed(manifest.plan, manifest))
     _check(manifest, where)
+    check_bounds(manifest.bounds, manifest.memories, where)
     if manifest.size is None:
         return manifest
     arguments = [a.spec.shape if isinstance(a, Given) else None for a in manifest.arguments]

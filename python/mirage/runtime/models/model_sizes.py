@@ -114,6 +114,7 @@ def _stated(artifact: ModelArtifact, known: ModelSize, number: int, size: int) -
     manifest = replace(
         m, plan=plan_at(plan, size), parts=parts, size=None,
         arguments=tuple(arguments), results=tuple(results),
+        bounds=tuple(replace(b, below=b.below - b.each * (known.stated - size)) for b in m.bounds),
     )  # fmt: skip
     folders = {p.folder for p in parts}
     own = {name: _part_at(a, size) for name, a in artifact.parts.items() if name in folders}

@@ -146,16 +146,22 @@ class KernelLaunch:
 class IndexBound:
     """A bound on an input, by its number: all of its elements should be indices of ``below`` rows,
     counted from the end if they are negative and ``from_end`` holds, or equal ``ignored``. Other
-    indices have a defined result as well; they are errors only for callers who request it."""
+    indices have a defined result as well; they are errors only for callers who request it. With
+    ``steps``, this concerns what they compute from this input and others
+    (:mod:`mirage.runtime.serialization.index_steps`). ``below`` grows by ``each`` with the size of
+    a program for any size."""
 
     input: int
     below: int
     from_end: bool = False
     ignored: int | None = None
+    steps: tuple[str, ...] = ()
+    each: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data; ``ignored`` only if there is such a number."""
-        return {name: value for name, value in vars(self).items() if value is not None}
+        """Return plain data; ``ignored``, ``steps`` and ``each`` only if there are such."""
+        data = {**vars(self), "steps": list(self.steps) or None, "each": self.each or None}
+        return {name: value for name, value in data.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ an error that names its place, and so does the number of something that does not
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from mirage.runtime.errors import UnreadableArtifactError
+from mirage.runtime.serialization.index_steps import why_malformed
 from mirage.runtime.serialization.json_reader import Json, Reader, opened
 from mirage.runtime.serialization.kernels_beside import conflicts
 from mirage.runtime.serialization.manifest import (
@@ -49,7 +51,7 @@ def from_json(data: object, where: str) -> Manifest:
         evidence=reader.mapping("evidence"),
         prediction=reader.mapping("prediction"),
         updates=reader.integers("updates"),
-        bounds=tuple(map(_bound, reader.items("bounds"))),
+        bounds=tuple(map(read_bound, reader.items("bounds"))),
     )
     reader.finish()
     _check_references(manifest, where)
@@ -88,11 +90,28 @@ def _module(r: Reader) -> Module:
     return Module(ptx, ptx_hash, None if cubin is None else r.file(cubin, "cubin"), cubin_hash)
 
 
-def _bound(r: Reader) -> IndexBound:
+def read_bound(r: Reader) -> IndexBound:
+    """Read the bound of an index."""
     ignored = r.signed("ignored") if "ignored" in r.data else None
-    bound = IndexBound(r.integer("input"), r.integer("below"), r.truth("from_end"), ignored)
+    steps = r.texts("steps") if "steps" in r.data else ()
+    each = r.integer("each") if "each" in r.data else 0
+    below, from_end = r.integer("below"), r.truth("from_end")
+    bound = IndexBound(r.integer("input"), below, from_end, ignored, steps, each)
     r.finish()
     return bound
+
+
+def check_bounds(bounds: Sequence[IndexBound], inputs: Sequence[TensorSpec], where: str) -> None:
+    """Raise :class:`UnreadableArtifactError` for bounds that no such inputs have."""
+    for number, bound in enumerate(bounds):
+        why = why_malformed(bound.steps, len(inputs))
+        if why is not None:
+            raise UnreadableArtifactError(f"{where}: bounds: [{number}]: steps: {why}")
+    indices = [b.input for b in bounds if not b.steps]
+    if any(n >= len(inputs) or inputs[n].dtype not in ("i32", "i64") for n in indices):
+        raise UnreadableArtifactError(
+            f"{where}: bounds: expected inputs of i32 or i64 among {len(inputs)}, got {indices}"
+        )
 
 
 def _kernel(r: Reader) -> KernelLaunch:
@@ -167,11 +186,7 @@ def _strides(r: Reader) -> tuple[int, ...] | None:
 
 
 def _check_references(m: Manifest, where: str) -> None:
-    indices = [b.input for b in m.bounds]
-    if any(n >= len(m.inputs) or m.inputs[n].dtype not in ("i32", "i64") for n in indices):
-        raise UnreadableArtifactError(
-            f"{where}: bounds: expected inputs of i32 or i64 among {len(m.inputs)}, got {indices}"
-        )
+    check_bounds(m.bounds, m.inputs, where)
     if any(n >= len(m.inputs) for n in m.updates):
         raise UnreadableArtifactError(
             f"{where}: updates: expected some of {len(m.inputs)} inputs, got {list(m.updates)}"

@@ -158,6 +158,7 @@ def at_size(m: Manifest, value: int) -> Manifest:
         workspace=_scaled(m.workspace, size.workspace, size, value),
         kernels=tuple(_kernel_at(k, size, value) for k in m.kernels),
         size=replace(size, value=value),
+        bounds=tuple(replace(b, below=b.below - b.each * (size.at_most - value)) for b in m.bounds),
     )
 
 

@@ -90,7 +90,7 @@ def test_the_manifest_says_which_inputs_are_indices(tmp_path: Path) -> None:
     manifest = program.manifest
     assert manifest.bounds == (IndexBound(1, 37),)
     with pytest.raises(ArgumentIndexError, match=r"input 1 \(.*\): .* got 40 at \[0\]"):
-        IndexCheck(manifest)([table, torch.tensor([40, 0, 0])])
+        IndexCheck(manifest.bounds, manifest.inputs)([table, torch.tensor([40, 0, 0])])
 
 
 def test_an_index_that_kernels_compare(tmp_path: Path) -> None:
@@ -123,6 +123,9 @@ COMPUTED: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "twice": lambda table, ids: F.embedding(ids // 2, F.embedding(ids[0], table)) * 2,
     "one of each line": lambda table, ids: table.log_softmax(1).gather(1, ids) * 2,
     "a running sum": lambda table, ids: F.embedding(ids.cumsum(0)[:2], table) * 2,
+    "stores": lambda table, ids: table.index_add(0, ids[:2, 1] + 1, table[:2]) * 2,
+    "places in lines": lambda table, ids: table.scatter(1, ids + 3 * torch.arange(2), 1.0) * 2,
+    "targets further on": lambda table, ids: F.cross_entropy(table[1:], ids[:-1, 1]),
     "of two dimensions": lambda table, ids: table.view(2, 2, 16)[ids[:, 0] % 2, ids[:, 1] - 1] * 2,
 }
 
@@ -142,6 +145,19 @@ def test_indices_that_the_program_computes(tmp_path: Path, name: str) -> None:
             program(table, wrong)
         with pytest.raises((IndexError, RuntimeError)):
             checked(table, wrong)
+
+
+def test_starts_of_bags(tmp_path: Path) -> None:
+    table, ids, starts = torch.randn(37, 8), torch.tensor([3, 0, 36, 5]), torch.tensor([0, 3, 4])
+    path = tmp_path / "bags.mirage"
+    mirage.export(
+        lambda w, i, o: F.embedding_bag(i, w, o), table, ids, starts, path=path, options=OPTIONS
+    )
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    torch.testing.assert_close(checked(table, ids, starts), F.embedding_bag(ids, table, starts))
+    for wrong, text in (([0, 5, 4], "from 0 to 4, got 5"), ([1, 3, 4], "from 0 to 0, got 1")):
+        with pytest.raises(ArgumentIndexError, match=rf"input 2 \(.*\): .* {text}"):
+            checked(table, ids, torch.tensor(wrong))
 
 
 def test_a_program_for_several_sizes_hands_it_on() -> None:
@@ -173,6 +189,25 @@ def test_a_model_for_several_sizes_looks_at_its_indices(tmp_path: Path) -> None:
         torch.testing.assert_close(checked(table, ids[:n]), norm(table, ids[:n]))
         with pytest.raises(IndexError):
             checked(table, torch.full((n,), 37))
+
+
+def test_compared_indices_of_a_model_for_several_sizes(tmp_path: Path) -> None:
+    """The number of rows that are stored to grows with the size."""
+
+    def stored(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x.index_copy(0, at - 1, y) * 2.0
+
+    x, at, y = torch.randn(4, 16), torch.tensor([1]), torch.randn(1, 16)
+    path = tmp_path / "sized.mirage"
+    rows = torch.export.Dim("n", min=2, max=8)
+    shapes = ({0: rows}, {}, {})
+    mirage.export(stored, x, at, y, path=path, options=OPTIONS, dynamic_shapes=shapes)
+    checked = mirage.runtime.load(path, device="cpu", check_indices=True)
+    for n in (3, 8):
+        x = torch.ones(n, 16)
+        torch.testing.assert_close(checked(x, at, y), stored(x, at, y))
+        with pytest.raises(ArgumentIndexError, match=rf"from 0 to {n - 1}, got {n} at \[0\]"):
+            checked(x, torch.tensor([n + 1]), y)
 
 
 def test_an_index_that_kernels_count(tmp_path: Path) -> None:

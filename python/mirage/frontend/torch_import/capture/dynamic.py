@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 
 from mirage.frontend.errors import DynamicShapeError
 from mirage.frontend.location import user_location
-from mirage.frontend.program import Program, SizedProgram
+from mirage.frontend.program import IndexLimit, Program, SizedProgram
 from mirage.frontend.torch_import.capture.exporting import export_program
 from mirage.frontend.torch_import.capture.size_uses import check_uses
 from mirage.semantics.two_sizes import why_different, with_rows
@@ -59,6 +59,7 @@ def dynamic_program(
     first = most if reference is None else reference
     known, other = imported(first), imported(first - 1)
     held = _held_rows(known, other)
+    limits = _sized_limits(known.limits, other.limits)
     known, programs = one_row(known, held), {first - 1: one_row(other, held)}
     programs[first] = known
 
@@ -72,11 +73,28 @@ def dynamic_program(
                 "write it so that it does not depend on the size",
                 user_location(),
             )
-        return found
+        bounds = (replace(x, below=x.below + x.each * (size - first)) for x in limits)
+        return replace(found, limits=tuple(bounds))
 
     rows = with_rows(known.graph, checked(first - 1).graph)
     numbers = tuple(i for i, v in enumerate(known.graph.inputs) if v in rows)
     return SizedProgram(name, least, most, numbers, checked)
+
+
+def _sized_limits(
+    limits: Sequence[IndexLimit], smaller: Sequence[IndexLimit]
+) -> tuple[IndexLimit, ...]:
+    """Return the limits of a program's inputs at a size, with the growth of each, given those at
+    one less; without those that are computed differently for each size."""
+    others: dict[IndexLimit, list[int]] = {}
+    for x in smaller:
+        others.setdefault(replace(x, below=0), []).append(x.below)
+    found: list[IndexLimit] = []
+    for x in limits:
+        below = others.get(replace(x, below=0))
+        if below and x.below >= below[0]:
+            found.append(replace(x, each=x.below - below.pop(0)))
+    return tuple(found)
 
 
 def _held_rows(first: Program, second: Program) -> tuple[int, ...]:

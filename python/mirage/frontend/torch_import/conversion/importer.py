@@ -22,6 +22,7 @@ from mirage.frontend.torch_import.conversion.error_functions import with_gelus
 from mirage.frontend.torch_import.conversion.folded_tensors import as_ops
 from mirage.frontend.torch_import.conversion.imported_inputs import GraphInputs, dtype_of
 from mirage.frontend.torch_import.conversion.index_limits import Named, limits_of, named_by
+from mirage.frontend.torch_import.conversion.nearby_indices import with_nearby_indices
 from mirage.frontend.torch_import.conversion.read_ir import (
     constant_of,
     foreign_type,
@@ -184,6 +185,11 @@ class Importer:
         rounded = float(result.dtype.round(np.asarray(value)))
         return self.lowering.filled(_as_it_is(rounded), result)
 
+    def _is_inside(self, one: Named) -> bool:
+        """Return whether indices are known to name one of their places each."""
+        least, most = self.lowering.range_of(one.index)
+        return least >= (-one.below if one.from_end else 0) and most < one.below
+
     def _call(self, call: Call, location: SourceLocation | None) -> object:
         self.named += named_by(call)
         tables = (TABLE,) if self.allow_fallback else (TABLE, WITHOUT_CALLS)
@@ -281,6 +287,7 @@ class Importer:
 
     def _rewritten(self, full: KernelGraph) -> KernelGraph:
         """Return the graph with groups of ops replaced by single ops, and without unread values."""
+        full = full if self.is_sized else with_nearby_indices(full, self.named)
         graph = without_copies(without_dead_ops(with_gelus(full, self.lowering.errors)))
         graph = without_certain_choices(with_earlier_slices(graph))
         graph = rows_of_pages(selected_pieces(without_repeats(graph)))
@@ -309,6 +316,7 @@ class Importer:
         names = [a.name for _, a in (*passed, *bound)]
         carriers = self.inputs.carriers
         makers = {v: op for op in full.ops for v in op.results}
+        indices = (one for one in self.named if not self._is_inside(one))
         return Program(
             graph,
             {op: places[op.results] for op in graph.ops if op.results in places},
@@ -318,7 +326,7 @@ class Importer:
             tuple(unread),
             tuple(names.index(name) for name in updates),
             {i: carriers[v] for i, v in enumerate(inputs) if v in carriers},
-            () if self.is_sized else limits_of(self.named, inputs, makers),
+            limits_of(indices, inputs, makers),
             misses_are_errors=not self.lowering.adds_infinity,
         )
 

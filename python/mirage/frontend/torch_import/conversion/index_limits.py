@@ -7,10 +7,12 @@ defined. So which numbers PyTorch accepts is recorded here, for each call, as it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mirage.frontend.program import IndexLimit
+from mirage.frontend.torch_import.conversion.index_expressions import steps_of
 from mirage.frontend.torch_import.rows.torch_call import Call
+from mirage.runtime.serialization.index_steps import inputs_of
 from mirage.semantics.builder import normalize_dims
 from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.scalar import BinaryFn
@@ -20,11 +22,12 @@ from mirage.semantics.ugraph import Op, Value, View
 @dataclass(frozen=True)
 class Named:
     """Indices of ``below`` places, counted from the end if they are negative and ``from_end``
-    holds."""
+    holds; with ``first``, the first one alone."""
 
     index: Value
     below: int
     from_end: bool = False
+    first: bool = False
 
 
 def named_by(call: Call) -> tuple[Named, ...]:
@@ -38,13 +41,20 @@ def limits_of(
     named: Iterable[Named], inputs: Sequence[Value], makers: Mapping[Value, Op]
 ) -> tuple[IndexLimit, ...]:
     """Return the limits of a program's inputs: of those that are used as indices as they are, or
-    except for a number that a mask replaces. Indices that the program computes have none."""
+    except for a number that a mask replaces, and of integers that are computed from them."""
     numbers = {v: i for i, v in enumerate(inputs)}
     found: dict[IndexLimit, None] = {}
     for one in named:
         index, ignored = _source(one.index, makers)
-        if index in numbers:
+        if index in numbers and not one.first:
             found[IndexLimit(numbers[index], one.below, one.from_end, ignored)] = None
+            continue
+        steps = steps_of(index, numbers, makers)
+        if steps is not None:
+            if one.first:
+                steps = (*steps, f"reshape {len(steps) - 1} -1", f"slice {len(steps)} 0 0 1")
+            (place, *_) = inputs_of(steps)
+            found[IndexLimit(place, one.below, one.from_end, ignored, steps)] = None
     return tuple(found)
 
 
@@ -81,11 +91,25 @@ def _along(args: Args) -> Iterator[Named]:
         yield Named(index, x.shape[dim])
 
 
+def _filled(args: Args) -> Iterator[Named]:
+    """``(x, dim, index, …)``, where an index may count from the end."""
+    return (replace(one, from_end=True) for one in _along(args))
+
+
 def _rows(args: Args) -> Iterator[Named]:
     """``(table, index, …)``."""
     table, index = args[:2]
     if isinstance(table, Value) and isinstance(index, Value):
         yield Named(index, table.shape[0])
+
+
+def _bags(args: Args) -> Iterator[Named]:
+    """``(table, index, offsets, …)``: bags start at offsets, the first one at zero."""
+    yield from _rows(args)
+    index, offsets = args[1:3]
+    if isinstance(index, Value) and isinstance(offsets, Value):
+        yield Named(offsets, index.type.size + 1)
+        yield Named(offsets, 1, first=True)
 
 
 def _several(args: Args) -> Iterator[Named]:
@@ -123,11 +147,15 @@ _OPS: Mapping[str, Callable[[Args], Iterator[Named]]] = {
     "aten.scatter_add": _along,
     "aten.scatter_reduce.two": _along,
     "aten.index_copy": _along,
+    "aten.index_fill.int_Scalar": _filled,
+    "aten.index_fill.int_Tensor": _filled,
     "aten.index_add": _along,
     "aten.index_reduce": _along,
     "aten.embedding": _rows,
-    "aten.embedding_bag": _rows,
-    "aten.embedding_bag.padding_idx": _rows,
+    "aten.embedding_bag": _bags,
+    "aten.embedding_bag.padding_idx": _bags,
+    "aten._embedding_bag": _bags,
+    "aten._embedding_bag_forward_only": _bags,
     "aten.index.Tensor": _several,
     "aten.index_put": _several,
     "aten.put": _elements,

@@ -25,6 +25,7 @@ from mirage.semantics.ops.kinds import is_cast
 from mirage.semantics.positions import iota
 from mirage.semantics.scalar import ROUNDING_TO, Array, BinaryFn, DType, ReduceFn, UnaryFn
 from mirage.semantics.ugraph import (
+    Composite,
     Contraction,
     Elementwise,
     KernelGraph,
@@ -153,7 +154,7 @@ class Lowering(Builder):
         op = made.get(x)
         while isinstance(op, View) or (isinstance(op, Elementwise) and op.identity):
             op = made.get(op.operands[0])
-        return isinstance(op, Elementwise | Contraction)
+        return isinstance(op, Composite | Contraction | Elementwise)
 
     def as_given(self, index: Value) -> Value:
         """Return the input whose elements an index has in the same order, in any shape and perhaps

@@ -16,6 +16,7 @@ from mirage.frontend.torch_import.rows.movement.known_places import joined
 from mirage.frontend.torch_import.rows.movement.repeated_indices import not_repeated
 from mirage.frontend.torch_import.rows.movement.several_indices import (
     inside_of,
+    is_computed_nearby,
     is_moved_by_formulas,
     is_picked,
     linear,
@@ -47,6 +48,8 @@ def _counts_from_end(b: Lowering, index: Value, size: int) -> bool:
 def _rows(b: Lowering, table: Value, index: Value, *, from_end: bool = False) -> Value:
     """Return rows of ``table``; a rank-0 index selects one row. An index that is given in another
     shape is read in that shape: it needs no copy."""
+    if is_computed_nearby(b, table, index):
+        return picked_rows(b, table, [(0, index)], from_end=from_end)
     if index.shape:
         lines = b.reshape(table, (*table.shape, 1)) if len(table.shape) == 1 else table
         rows = gather(b, lines, b.as_given(index), from_end=from_end)

@@ -12,7 +12,7 @@ from mirage.semantics.builder import broadcast_shapes
 from mirage.semantics.picked_elements import Index, picked_elements
 from mirage.semantics.positions import counted_from_start
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import Value
+from mirage.semantics.ugraph import Elementwise, Value, View
 
 _LITTLE = 1 << 25
 """The bytes of a result for which writing and reading it takes longer than launching the kernels
@@ -42,6 +42,10 @@ def inside_of(b: Lowering, index: Value, size: int) -> Value | None:
     return None if not tests else tests[0] if len(tests) == 1 else b.binary(BinaryFn.AND, *tests)
 
 
+_COMPUTED_AGAIN = 1 << 20
+"""Bytes of rows for which computing the index of each element takes less than a launch."""
+
+
 def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Call) -> bool:
     """Return whether elements are picked one by one: by several indices that are not known to be
     inside, unless the result is large. A program that may have calls could check these indices."""
@@ -49,6 +53,19 @@ def is_picked(b: Lowering, indices: Sequence[Value], sizes: Sequence[int], c: Ca
     outside = len(sizes) > 1 and any(inside_of(b, i, n) is not None for i, n in places)
     (found,) = c.results
     return outside and b.may_stay and bool(found and found.shape and found.bytes <= _LITTLE)
+
+
+def is_computed_nearby(b: Lowering, table: Value, index: Value) -> bool:
+    """Return whether the kernel that looks rows up should compute their index for each element: it
+    is an exact function of given integers, and a kernel for it alone would take longer."""
+    elements = index.type.size * (table.type.size // max(table.shape[0], 1))
+    if elements * table.dtype.bytes > _COMPUTED_AGAIN or b.sized:
+        return False
+    made = {v: op for op in b.ops for v in op.results}
+    op, given = made.get(index), b.as_given(index)
+    while isinstance(op, View):
+        op = made.get(op.operands[0])
+    return isinstance(op, Elementwise) and given is index and is_moved_by_formulas(b, table)
 
 
 def is_moved_by_formulas(b: Lowering, x: Value) -> bool:

@@ -94,9 +94,9 @@ def _chosen(b: Lowering, source: Value, last: Value) -> Value:
     return b.combine(BinaryFn.NE, one, 0) if truth else one
 
 
-def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
+def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value | Number) -> Value:
     """Replace the parts of ``x`` along ``dim`` that an index of rank 1 selects by those of
-    ``values``."""
+    ``values``, or by a number."""
     size, count = x.shape[dim], index.shape[0]
     if not count:
         return x
@@ -107,10 +107,13 @@ def _put(b: Lowering, x: Value, dim: int, index: Value, values: Value) -> Value:
         return choose(b, b.binary(BinaryFn.EQ, place, one), values, x, x.dtype)
     last = _stored_at(b, index, size)
     hit = b.combine(BinaryFn.LT, 0, last)
-    stored: Value | Number | None = b.number_of(values)
-    if stored is None:
-        number = b.combine(BinaryFn.SUB, last, 1)
-        stored = along(b, values, dim, b.combine(BinaryFn.MAX, number, 0))
+    stored: Value | Number = values
+    if isinstance(values, Value):
+        number = b.number_of(values)
+        place = b.combine(BinaryFn.SUB, last, 1)
+        stored = (
+            along(b, values, dim, b.combine(BinaryFn.MAX, place, 0)) if number is None else number
+        )
     return choose(b, b.reshape(hit, column), stored, x, x.dtype)
 
 
@@ -123,6 +126,20 @@ def _index_copy(b: Lowering, c: Call) -> Value:
     shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
     line = b.reshaped(index, (index.type.size,))
     return _put(b, x, dim, line, b.typed(b.reshaped(source, shape), x.dtype))
+
+
+def _index_fill(b: Lowering, c: Call) -> Value:
+    """``op(x, dim, index, number or tensor without dimensions)``: an index may count from the
+    end."""
+    x, index, number = c.value(0), c.value(2), c.operand(3)
+    if not x.shape:
+        raise Unsupported("a tensor without dimensions")
+    (dim,) = normalize_dims((c.integer(1),), len(x.shape))
+    line = places_from_the_end(b, b.reshaped(index, (index.type.size,)), x.shape[dim])
+    if isinstance(number, Value):
+        shape = (*x.shape[:dim], index.type.size, *x.shape[dim + 1 :])
+        number = b.spread(b.typed(number, x.dtype), shape)
+    return _put(b, x, dim, line, number)
 
 
 def index_put(b: Lowering, c: Call) -> Value:
@@ -216,5 +233,7 @@ STORES: dict[str, Row] = {
     "aten.scatter.src": _scatter,
     "aten.scatter.value": _scatter,
     "aten.index_copy": _index_copy,
+    "aten.index_fill.int_Scalar": _index_fill,
+    "aten.index_fill.int_Tensor": _index_fill,
 }
 """Torch ops that store by index."""
