@@ -60,7 +60,7 @@ KINDS = {
 CLASS_TESTS = {
     "cli": 1,
     "cost": 29,
-    "frontend": 1,
+    "frontend": 4,
     "mlir_io": 5,
     "pipeline": 2,
     "search": 27,

@@ -38,7 +38,7 @@ from mirage.search.kernel.problems.read_lengths import read_lengths
 from mirage.search.kernel.problems.tile_groups import groups_of
 from mirage.search.kernel.recent_problems import RecentProblem, RecentProblems
 from mirage.search.limits import SearchLimits, SearchReport, StopReason, Timer
-from mirage.semantics.ugraph import Cast, KernelGraph, Op, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Op, Value
 
 HOPELESS = 1.5
 """The factor on the best time above which ways to compute a value are not considered."""
@@ -389,7 +389,6 @@ class KernelSolver:
 
 def _rounded_and_read(definitions: Mapping[Value, Op]) -> frozenset[Value]:
     """Return the values that a combine program rounds to 16 bits and computes with."""
-    read = {op.operands[0] for op in definitions.values() if isinstance(op, Cast)}
-    return frozenset(
-        v for v, op in definitions.items() if v in read and v.dtype.is_half and isinstance(op, Cast)
-    )
+    casts = {v: op for v, op in definitions.items() if isinstance(op, Elementwise) and op.converts}
+    read = {op.operands[0] for op in casts.values()}
+    return frozenset(v for v in casts if v in read and v.dtype.is_half)

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 
 from mirage.semantics.scalar import BinaryFn, UnaryFn
 from mirage.semantics.ugraph import (
-    Cast,
     Contraction,
     Elementwise,
     KernelGraph,
@@ -57,7 +56,7 @@ def deciding_roundings(graph: KernelGraph) -> frozenset[Value]:
 def _arguments_of_steps(op: Op, makers: Mapping[Value, Op]) -> Iterator[Value]:
     """Yield the floating-point arguments of a step function. A number has the same sign before and
     after it is rounded, so comparisons with zero are left out."""
-    to_integer = isinstance(op, Cast) and op.result.dtype.is_number
+    to_integer = isinstance(op, Elementwise) and op.converts and op.result.dtype.is_number
     zero = op.function in _COMPARISONS and any(_is_zero(v, makers) for v in op.operands)
     if to_integer or op.function in _STEPS or (op.function in _COMPARISONS and not zero):
         yield from (v for v in op.operands if not v.dtype.is_integer)

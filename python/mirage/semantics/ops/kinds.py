@@ -109,6 +109,11 @@ class Elementwise(Op, kind=True):
         """Whether the op is a conversion that may change numbers; kernels have no such op."""
         return False
 
+    @property
+    def converts(self) -> bool:
+        """Whether the op only converts its operand to another type, exactly or not."""
+        return self.identity or self.cuts
+
     scalar: ClassVar[bool] = False
     """Whether analyses of exact arithmetic know the function; other functions are written out in
     terms of these (``mirage.verify.normal_form.traced``)."""

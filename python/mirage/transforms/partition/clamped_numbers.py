@@ -14,7 +14,7 @@ import numpy as np
 
 from mirage.semantics.numbers import nearest
 from mirage.semantics.scalar import UNARY, BinaryFn, UnaryFn
-from mirage.semantics.ugraph import Cast, Elementwise, KernelGraph, Movement, Op, Value
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Movement, Op, Value
 
 Known = tuple[float, float, bool]
 """The ends of a value's range, and whether all of its numbers are whole."""
@@ -35,7 +35,7 @@ def clamped_numbers(graph: KernelGraph) -> dict[Value, Known]:
 
 def converts_whole_numbers(op: Op, known: Mapping[Value, Known]) -> bool:
     """Return whether a conversion of floats only converts numbers that its type has."""
-    if not isinstance(op, Cast) or not op.result.dtype.is_number:
+    if not (isinstance(op, Elementwise) and op.converts and op.result.dtype.is_number):
         return False
     low, high, whole = known.get(op.operands[0], _UNKNOWN)
     half = 2.0 ** (op.result.dtype.bits - 1)

@@ -9,17 +9,7 @@ from mirage.runtime.serialization.index_steps import FUNCTIONS
 from mirage.semantics.integer_functions import CAST
 from mirage.semantics.positions import Gather, Iota
 from mirage.semantics.scalar import BinaryFn, DType
-from mirage.semantics.ugraph import (
-    Broadcast,
-    Cast,
-    Concat,
-    Elementwise,
-    Op,
-    Reshape,
-    Slice,
-    Transpose,
-    Value,
-)
+from mirage.semantics.ugraph import Elementwise, Op, Value, View
 
 MOST_STEPS = 64
 _TYPES = frozenset({DType.I1, DType.I8, DType.I16, DType.I32, DType.I64})
@@ -30,7 +20,7 @@ def steps_of(
 ) -> tuple[str, ...] | None:
     """Return the steps that compute ``value`` from inputs, by their ``numbers``; None if other
     functions compute it, or if it depends on no input. The result may have another shape."""
-    while (op := makers.get(value)) is not None and isinstance(op, Reshape | Transpose | Broadcast):
+    while isinstance(op := makers.get(value), View) and op.whole:
         value = op.operands[0]
     writer = _Writer(numbers, makers)
     try:
@@ -83,7 +73,7 @@ class _Writer:
         return self._moved(op, value)
 
     def _function(self, op: Elementwise) -> str:
-        name = CAST if isinstance(op, Cast) else None if op.function is None else op.function.value
+        name = CAST if op.converts else None if op.function is None else op.function.value
         if FUNCTIONS.get(name or "") != len(op.operands):
             raise _NoStepsError
         if op.function in (BinaryFn.FLOOR_DIV, BinaryFn.REMAINDER):
@@ -94,20 +84,23 @@ class _Writer:
         return " ".join(map(str, (name, *map(self.written, op.operands))))
 
     def _moved(self, op: Op, value: Value) -> str:
-        if isinstance(op, Concat):
-            return " ".join(map(str, ("join", op.dim, *map(self.written, op.operands))))
+        if op.joined_along is not None:
+            return " ".join(map(str, ("join", op.joined_along, *map(self.written, op.operands))))
         if isinstance(op, Gather) and not op.from_end:
             return " ".join(map(str, ("row", *map(self.written, op.operands))))
-        if not isinstance(op, Reshape | Transpose | Broadcast | Slice):
+        if not isinstance(op, View):
             raise _NoStepsError
         x = self.written(op.operands[0])
-        if isinstance(op, Transpose):
-            return " ".join(map(str, ("transpose", x, *op.permutation)))
-        if isinstance(op, Slice):
-            cuts = zip(op.offsets, value.shape, op.operands[0].shape, strict=True)
+        if op.cut_at is not None:
+            cuts = zip(op.cut_at, value.shape, op.operands[0].shape, strict=True)
             texts = [(d, o, n) for d, (o, n, whole) in enumerate(cuts) if n != whole]
             for d, o, n in texts[:-1]:
                 x = self._add(f"slice {x} {d} {o} {n}")
             return f"slice {x} {' '.join(map(str, texts[-1] if texts else (0, 0, value.shape[0])))}"
-        name = "reshape" if isinstance(op, Reshape) else "repeat"
-        return " ".join(map(str, (name, x, *value.shape)))
+        if op.renames:
+            return " ".join(map(str, ("reshape", x, *value.shape)))
+        dims = op.source_dims() or {}
+        order = [dims.get(d, -1) for d in range(len(value.shape))]
+        if [op.operands[0].shape[d] for d in order if d >= 0] == list(value.shape):
+            return " ".join(map(str, ("transpose", x, *order)))
+        return " ".join(map(str, ("repeat", x, *value.shape)))

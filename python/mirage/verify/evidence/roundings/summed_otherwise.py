@@ -60,13 +60,17 @@ class SummedOtherwise(TypedFloat):
     def binary(self, fn: BinaryFn, a: Planes, b: Planes, dtype: DType) -> Planes:
         shape = np.broadcast_shapes(a[0].shape, b[0].shape)
         if fn in _DIFFERENCES and (self._is_repeated(a, shape) or self._is_repeated(b, shape)):
-            found = super().binary(fn, *(self._used(x, shape, x[0].shape) for x in (a, b)), dtype)
-            apart = super().binary(fn, *(self._used(x, shape, shape) for x in (a, b)), dtype)
+            left, right = (self._used(x, shape, x[0].shape) for x in (a, b))
+            found = super().binary(fn, left, right, dtype)
+            left, right = (self._used(x, shape, shape) for x in (a, b))
+            apart = super().binary(fn, left, right, dtype)
             self._note_apart(found, apart)
         elif fn is BinaryFn.MUL and all(id(_whole(x[0])) in self._apart for x in (a, b)):
-            found = super().binary(fn, *self._each_apart(a, b), dtype)
+            left, right = self._each_apart(a, b)
+            found = super().binary(fn, left, right, dtype)
         else:
-            found = super().binary(fn, *(self._used(x, shape, shape) for x in (a, b)), dtype)
+            left, right = (self._used(x, shape, shape) for x in (a, b))
+            found = super().binary(fn, left, right, dtype)
         alone = all(self._is_sum(x) or x[0].size == 1 for x in (a, b))
         return self._noted(found) if alone and found[0].size > 1 else found
 
