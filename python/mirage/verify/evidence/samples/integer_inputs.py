@@ -17,10 +17,10 @@ import numpy as np
 
 from mirage.semantics.bounds.integer_ranges import ranges_of
 from mirage.semantics.indexing.indices import Region, region_shape
-from mirage.semantics.ops.kinds import Lookup
+from mirage.semantics.ops.kinds import Lookup, all_ops
 from mirage.semantics.ops.op import Value
 from mirage.semantics.scalar import BINARY, Array, BinaryFn, DType
-from mirage.semantics.ugraph import Elementwise, KernelGraph, View
+from mirage.semantics.ugraph import Elementwise, KernelGraph, Source, View
 
 _LINEAR = frozenset({BinaryFn.ADD, BinaryFn.SUB, BinaryFn.MUL})
 _TRUE = 0.7
@@ -108,17 +108,20 @@ def compares_rounded(graph: KernelGraph) -> bool:
 
 
 def becomes_narrow(graph: KernelGraph, bits: int = 16) -> bool:
-    """Return whether integers of at least so many bits become floats of 16 or 8 bits. These do not
-    hold all integers of 16 bits: positions in bf16 are rounded above 256, and f16 has none above
-    65504. They hold bytes, but not their products."""
-    return any(
-        isinstance(op, Elementwise)
-        and op.identity
-        and not op.result.dtype.is_integer
-        and op.result.dtype.bits < 32
-        and any(v.dtype.is_integer and v.dtype.bits >= bits for v in op.operands)
-        for op in graph.ops
-    )
+    """Return whether integers of at least so many bits become floats of 16 or 8 bits, in kernels
+    also after they were loaded as f32. These do not hold all integers of 16 bits: positions in bf16
+    are rounded above 256, and f16 has none above 65504. They hold bytes, but not their products."""
+    held: set[Value] = set()  # floats that are such integers
+    for op in all_ops(graph.ops):
+        if not (isinstance(op, Source | View) or (isinstance(op, Elementwise) and op.identity)):
+            continue
+        given = op.operands[:1]  # of a lookup, the table
+        if any(v in held or (v.dtype.is_integer and v.dtype.bits >= bits) for v in given):
+            floats = [v for v in op.results if not v.dtype.is_integer]
+            if any(v.dtype.bits < 32 for v in floats):
+                return True
+            held.update(floats)
+    return False
 
 
 def draw_integers(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from example_programs import graphs
 from mirage.semantics.builder import Builder
 from mirage.semantics.evaluation.tile_lookups import loaded
 from mirage.semantics.ops.op import TensorType, Value
 from mirage.semantics.positions import Iota
 from mirage.semantics.scalar import BinaryFn, DType, UnaryFn
-from mirage.semantics.ugraph import KernelGraph
+from mirage.semantics.ugraph import Axis, BlockGraph, KernelGraph, Output
+from mirage.verify import verify
 from mirage.verify.evidence.samples.integer_inputs import (
+    becomes_narrow,
     compared_with,
     compares_rounded,
     draw_integers,
@@ -104,6 +107,31 @@ def compared(kind: str) -> KernelGraph:
 )
 def test_what_is_compared_as_floats_is_known(kind: str, is_rounded: bool) -> None:
     assert compares_rounded(compared(kind)) is is_rounded
+
+
+def masked(narrow: DType | None) -> KernelGraph:
+    """Numbers that a mask of positions keeps, by a kernel that may hold the positions of columns in
+    a type of 16 bits."""
+    x, rows, cols = tensor(64, 64, dtype=DType.F16), tensor(64), tensor(64)
+    params = graphs.params_of((x, rows, cols))
+    b = Builder(in_block=True)
+    tile = b.load(params[0], (("i",), ()), (16, 64))
+    i, j = b.load(params[1], (("i",),), (16,)), b.load(params[2], ((),), (64,))
+    if narrow is not None:
+        j = b.cast(b.cast(j, narrow), DType.F32)
+    kept = b.binary(BinaryFn.LE, b.reshape(j, (1, 64)), b.reshape(i, (16, 1)))
+    y = b.binary(BinaryFn.KEEP, kept, tile)
+    body = BlockGraph(params, tuple(b.ops), (Output(y, (("i",), ())),))
+    op = graphs.launch((x, rows, cols), (Axis("i", 4),), body, (TensorType((64, 64), DType.F16),))
+    return KernelGraph("masked", (x, rows, cols), (op,), op.results)
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16])
+def test_positions_in_16_bits_within_kernels_are_refused(dtype: DType) -> None:
+    assert becomes_narrow(masked(dtype))
+    assert not becomes_narrow(masked(None))
+    assert verify(masked(None), masked(None)).accepted
+    assert not verify(masked(None), masked(dtype)).accepted
 
 
 def test_inputs_of_one_length_are_equal_in_the_same_runs() -> None:
