@@ -56,6 +56,8 @@ tile to do (67 MB of f16 in 256 blocks of an H200 18.15 µs, in 512 17.83; of f3
 """
 
 
+DEPTH = 16
+"""The summed elements that an instruction of a product takes, for types of 16 bits."""
 CLUSTERS, LEAST_SHARE = (2, 4, 8, 16), 8192
 """The numbers of blocks that share a row, and the fewest elements of it that each has."""
 MANY_BLOCKS = 8192
@@ -226,7 +228,7 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
         return [(size, 1, 1)]
     if axis in use.free:
         return [(t, 1, ceil(size / t)) for t in tile_options(axis, use)]
-    low = 16 if use.contracted(axis) else 32 if size > 64 else 1
+    low = _least_depth(axis, use, kind) if use.contracted(axis) else 32 if size > 64 else 1
     low, high = (low, 512) if kind.inner is None else (min(32, low), MAX_NESTED_TILE)
     if not use.contracted(axis) and kind.inner is None:
         while high < MAX_SUMMED_TILE and size > high * MAX_SUMMED_STEPS * MAX_PARTS:
@@ -262,6 +264,15 @@ def axis_options(axis: str, use: AxisUse, kind: FrameType) -> list[tuple[int, in
     else:
         out = [(size, 1, 1)]
     return out
+
+
+def _least_depth(axis: str, use: AxisUse, kind: FrameType) -> int:
+    """Return the shortest tile along an axis of products' sums: that of an instruction, or less if
+    the tile has other such axes whole (the elements of a group that has a scale of its own)."""
+    split = (axis, kind.loop, kind.inner, kind.split)
+    sums = (m.contracted for m in use.matmuls if axis in m.contracted)
+    depth = min((prod(use.sizes[a] for a in own if a not in split) for own in sums), default=1)
+    return max(1, DEPTH // depth)
 
 
 def columns_of(
