@@ -246,6 +246,7 @@ def test_blocks_of_a_cluster_exchange_tiles() -> None:
     %b = gpu.block_id x
     %other = arith.subi %c1, %b : index
     %x = thread.load_global %a0[%b, %c0, %c0] dims [1, 2] in_bounds [true, true] : {memref(a)} -> {fragment}
+    thread.cluster_barrier
     thread.store_remote %x, %s rank %other : {fragment}, {tile}
     thread.store_shared %x, %t : {fragment}, {tile}
     thread.cluster_barrier

@@ -17,7 +17,7 @@ from mirage.runtime.errors import NoGpuError
 
 OPTIONS: dict[str, Any] = {
     "chip": "sm_90a", "candidates": 3, "finalists": 2, "jobs": 1, "cubin": False,
-    "check_kernels": False, "pytorch_where_faster": True,
+    "check_kernels": False, "pytorch_where_faster": True, "budget": 600.0,
 }  # fmt: skip
 X, W = torch.randn(16, 64).half(), torch.randn(64, 32).half()
 
