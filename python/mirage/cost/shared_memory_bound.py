@@ -81,8 +81,8 @@ def _matrix(value: Value) -> tuple[int, ...]:
 
 def _is_widened(load: Load) -> bool:
     """Return whether a tile is held as bytes, from which threads make wider numbers."""
-    memory = load.operands[0].dtype
-    return memory is not load.result.dtype and memory.bits == 8
+    memory, held = load.operands[0].dtype, load.result.dtype
+    return memory is not held and memory.bits == 8 and not held.is_integer
 
 
 @dataclass

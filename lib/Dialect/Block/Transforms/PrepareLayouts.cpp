@@ -31,15 +31,18 @@ static bool feedsMatmul(Value value) {
   });
 }
 
+static Type getMemoryType(LoadOp load) {
+  return cast<RankedTensorType>(load.getSource().getType()).getElementType();
+}
+
 /// Whether the tile's elements have another type than those in memory.
 static bool isConverted(LoadOp load) {
-  Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
-  return element != load.getType().getElementType();
+  return getMemoryType(load) != load.getType().getElementType();
 }
 
 /// Whether the elements in memory become wider numbers where a thread reads them.
 static bool isWidened(LoadOp load) {
-  Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
+  Type element = getMemoryType(load);
   return isConverted(load) && (isEightBitFloat(element) || element.isInteger(8));
 }
 
@@ -104,8 +107,7 @@ ValueSet mirage::block::findStaged(kernel::LaunchOp launch, const Chip &chip) {
                       (!usesGroups || (isBox(load) && !isConverted(load)));
     // Integers and floats of 8 bits become wider floats on their way to registers, except for
     // warpgroups, which multiply floats of 8 bits.
-    Type element = cast<RankedTensorType>(load.getSource().getType()).getElementType();
-    bool isRead = isConverted(load) && !(usesGroups && isEightBitFloat(element));
+    bool isRead = isConverted(load) && !(usesGroups && isEightBitFloat(getMemoryType(load)));
     if ((feedsMatmul(load.getResult()) && !isRead) || prefetched)
       addWithViews(addWithViews, load.getResult());
   });
