@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from mirage.cache import (
     PlainError,
@@ -129,6 +129,12 @@ def found_before(
 
 
 def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgram | None:
+    """Return the entry of a program, unless the budget may find more than the entry has."""
+    kept = _entry(store, program, options)
+    return None if kept is None or outbid(kept.late, kept.budget, options.budget) else kept
+
+
+def _entry(store: Store, program: Program, options: OptimizeOptions) -> KeptProgram | None:
     key, reference = key_for(program, options)
 
     def own(kept: KeptProgram) -> KeptProgram:
@@ -136,8 +142,7 @@ def _read(store: Store, program: Program, options: OptimizeOptions) -> KeptProgr
             raise PlainError("it is of another program")
         return kept
 
-    kept = read_entry(store, KIND, key, KeptProgram, own)
-    return None if kept is None or outbid(kept.late, kept.budget, options.budget) else kept
+    return read_entry(store, KIND, key, KeptProgram, own)
 
 
 def seconds_had(program: Program, options: OptimizeOptions, worked: float) -> float:
@@ -145,7 +150,7 @@ def seconds_had(program: Program, options: OptimizeOptions, worked: float) -> fl
     the budget."""
     if worked == 1.0 or not options.use_cache:
         return options.budget
-    old = _read(shared_store(), program, replace(options, budget=0.001))
+    old = _entry(shared_store(), program, options)
     return seconds_of_work(options.budget, worked, again=old is not None and old.late)
 
 
@@ -180,7 +185,7 @@ def keep(optimized: Optimized, late: bool, had: float, measured: Measurement | N
 def keep_measured(optimized: Optimized, measured: Measurement) -> None:
     """Keep the order that measurements gave, if the measured program is kept."""
     options = optimized.options
-    kept = _read(shared_store(), optimized.program, replace(options, budget=0.001))
+    kept = _entry(shared_store(), optimized.program, options)
     if options.use_cache and kept is not None:
         keep(optimized, kept.late, kept.budget, measured)
 
